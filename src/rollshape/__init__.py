@@ -1,0 +1,30 @@
+"""Rollshape: what shape should my rollout batch have?"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rollshape.errors import RequestError
+    from rollshape.geometry.dialects import fit_config, translate
+    from rollshape.geometry.plan import Plan, plan
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Plan": "rollshape.geometry.plan",
+    "RequestError": "rollshape.errors",
+    "fit_config": "rollshape.geometry.dialects",
+    "plan": "rollshape.geometry.plan",
+    "translate": "rollshape.geometry.dialects",
+}
+
+__all__ = ["Plan", "RequestError", "__version__", "fit_config", "plan", "translate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that importing rollshape costs nothing."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'rollshape' has no attribute {name!r}")

@@ -1,0 +1,34 @@
+"""The one exception that a user can cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class RequestError(ValueError):
+    """The request is wrong: the rule it broke, the numbers, and what would be right (exit code 2)."""
+
+    def __init__(
+        self,
+        rule: str,
+        message: str,
+        fix: str = "",
+        alternatives: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.fix = fix
+        self.alternatives = [dict(alternative) for alternative in alternatives]
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  fix: {self.fix}" if self.fix else self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "message": self.message,
+            "fix": self.fix,
+            "alternatives": self.alternatives,
+        }

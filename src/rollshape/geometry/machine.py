@@ -1,0 +1,31 @@
+"""What this machine has: cores and memory, as the process may use them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    cores: int
+    memory_bytes: int
+
+
+@cache
+def machine() -> Machine:
+    """This machine, with a container's memory limit where one is set."""
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = int(psutil.virtual_memory().total)
+    for limit in _CGROUP_LIMITS:
+        try:
+            memory = min(memory, int(Path(limit).read_text()))
+        except (OSError, ValueError):  # not Linux, no container, or "max"
+            continue
+    return Machine(cores, memory)

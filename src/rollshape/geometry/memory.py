@@ -1,0 +1,174 @@
+"""Bytes before launch: what a plan holds at its peak, and what it merely moves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rollshape.errors import RequestError
+from rollshape.geometry.machine import machine
+from rollshape.geometry.request import Request
+
+FLOAT = 4
+_DTYPE_BYTES = {
+    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
+    "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
+}  # fmt: skip
+_NATURE_CNN = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride), Mnih et al. 2015
+_SMALL_CNN = ((16, 3, 1),)  # for grids such as MinAtar's 10×10
+_NATURE_SMALLEST_SIDE = 36  # below it the strides leave nothing of the picture
+
+
+_PARTS = (
+    "rollout_bytes", "minibatch_bytes", "parameter_bytes", "optimizer_bytes", "activation_bytes",
+    "env_bytes", "replay_bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of one run. `peak_bytes` is held at once; `traffic_bytes` only passes by in an iteration."""
+
+    rollout_bytes: int
+    minibatch_bytes: int
+    parameter_bytes: int
+    optimizer_bytes: int
+    activation_bytes: int
+    env_bytes: int
+    replay_bytes: int
+    peak_bytes: int
+    traffic_bytes: int
+    machine_bytes: int
+    observation_known: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def dtype_bytes(name: str) -> int:
+    try:
+        return _DTYPE_BYTES[str(name).lower()]
+    except KeyError:
+        known = ", ".join(_DTYPE_BYTES)
+        raise RequestError("choice", f"obs_dtype {name!r} is not known.", f"Choose one of {known}.") from None
+
+
+def observation_bytes(request: Request) -> int:
+    """Bytes of one observation; 0 while the observation is not known."""
+    return math.prod(request.obs_shape) * dtype_bytes(request.obs_dtype) if request.obs_shape else 0
+
+
+def action_bytes(request: Request) -> int:
+    return FLOAT * (request.action_dim or 1) if request.action_kind == "continuous" else FLOAT
+
+
+def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(parameters, activations, features) of the convolutional encoder of one picture."""
+    channels = min(obs_shape[0], obs_shape[-1])
+    height, width = obs_shape[:2] if channels == obs_shape[-1] else obs_shape[1:]
+    nature = min(height, width) >= _NATURE_SMALLEST_SIDE
+    parameters = activations = 0
+    for filters, kernel, stride in _NATURE_CNN if nature else _SMALL_CNN:
+        height, width = ((side - kernel) // stride + 1 for side in (max(height, kernel), max(width, kernel)))
+        parameters += (kernel * kernel * channels + 1) * filters
+        activations += height * width * filters
+        channels = filters
+    features = 512 if nature else 128
+    parameters += (height * width * channels + 1) * features
+    return parameters, activations + features, features
+
+
+def network_size(request: Request) -> tuple[int, int]:
+    """(parameters, activations of one sample) of an actor and a critic; a picture's encoder is shared."""
+    obs_shape, heads = request.obs_shape or (1,), (request.action_dim or 1, 1)
+    if len(obs_shape) == 3:
+        parameters, activations, width = _encoder(obs_shape)
+        return parameters + sum((width + 1) * head for head in heads), activations + sum(heads)
+    parameters = activations = 0
+    for head in heads:
+        width = math.prod(obs_shape)
+        for layer in (*request.hidden_sizes, head):
+            parameters += (width + 1) * layer
+            activations += layer
+            width = layer
+    return parameters, activations
+
+
+def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibatch_size: int) -> Memory:
+    """PPO, A2C, REINFORCE: the rollout, one minibatch of it with its activations, network and Adam."""
+    # Beside observation and action: log π, V, reward, advantage, return, value after a cut, two flags.
+    sample = observation_bytes(request) + action_bytes(request) + 6 * FLOAT + 2
+    parameters, activations = network_size(request)
+    return _total(
+        request,
+        num_envs,
+        rollout_bytes=rollout_size * sample,
+        minibatch_bytes=minibatch_size * sample,
+        parameter_bytes=FLOAT * parameters,
+        optimizer_bytes=3 * FLOAT * parameters,  # gradient and Adam's two moments
+        activation_bytes=2 * FLOAT * minibatch_size * activations,  # kept forward, and their errors
+    )
+
+
+def replay_memory(
+    request: Request,
+    *,
+    num_envs: int,
+    buffer_size: int,
+    transition_batch_size: int,
+    rrd_batch_size: int,
+    train_batches: int,
+) -> Memory:
+    """SAC with RRD: the replay holds an observation once; a batch holds it with its successor."""
+    observation, action = observation_bytes(request), action_bytes(request)
+    batch = (transition_batch_size + rrd_batch_size) * (2 * observation + action + FLOAT + 1)
+    parameters, activations = network_size(request)
+    networks = 4 * parameters  # policy, twin critics and their targets, reward network, about equal sizes
+    return _total(
+        request,
+        num_envs,
+        replay_bytes=buffer_size * (observation + action + FLOAT + 2),
+        minibatch_bytes=batch,
+        parameter_bytes=FLOAT * networks,
+        optimizer_bytes=3 * FLOAT * networks,
+        activation_bytes=2 * FLOAT * (transition_batch_size + rrd_batch_size) * activations,
+        traffic_bytes=train_batches * batch,
+    )
+
+
+def _total(request: Request, num_envs: int, *, traffic_bytes: int = 0, **parts: int) -> Memory:
+    parts = {**dict.fromkeys(_PARTS, 0), **parts, "env_bytes": num_envs * (request.env_bytes or 0)}
+    return Memory(
+        **parts,
+        traffic_bytes=traffic_bytes,
+        peak_bytes=sum(parts.values()),
+        machine_bytes=machine().memory_bytes,
+        observation_known=request.obs_shape is not None,
+    )
+
+
+def check_memory(memory: Memory, fitting: dict[str, int]) -> None:
+    """More than the machine has is an error before anything starts; `fitting` is a shape that would fit."""
+    if memory.peak_bytes <= memory.machine_bytes:
+        return
+    parts = {name: size for name, size in memory.to_dict().items() if name in _PARTS}
+    heaviest = max(parts, key=lambda name: parts[name])
+    shape = ", ".join(f"{name} {value:,}" for name, value in fitting.items())
+    raise RequestError(
+        "memory",
+        f"The run would hold {human_bytes(memory.peak_bytes)} at its peak; this machine has "
+        f"{human_bytes(memory.machine_bytes)}. The largest part is {heaviest.removesuffix('_bytes')}, "
+        f"{human_bytes(parts[heaviest])}.",
+        f"This fits: {shape}, automatic minibatch." if fitting else "Not even one sample fits.",
+        [fitting] if fitting else (),
+    )
+
+
+def human_bytes(count: float) -> str:
+    """1_234_567 → '1.23 MB' in decimal units."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    raise AssertionError

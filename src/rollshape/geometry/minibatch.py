@@ -1,0 +1,120 @@
+"""How a rollout is cut: the automatic minibatch, and what happens to a remainder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rollshape.geometry.divisors import (
+    cofactor,
+    is_prime,
+    surrounding_multiples,
+)
+
+MOST_MINIBATCHES = 32
+SMALLEST_AUTO_MINIBATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A minibatch size chosen by rule; `awkward` says that the rollout left no good choice."""
+
+    size: int
+    reason: str
+    awkward: bool = False
+
+
+def wanted_minibatches(rollout_size: int) -> int:
+    """Into how many minibatches the automatic rule wants to cut: 4 from 1024 samples, 2 from 256, else 1."""
+    if rollout_size >= 1024:
+        return 4
+    return 2 if rollout_size >= 256 else 1
+
+
+def _by_nearness(wanted: int) -> tuple[int, ...]:
+    """Numbers of minibatches worth trying, the nearest ratio to the wanted one first, ties to fewer."""
+    return tuple(sorted(range(2, MOST_MINIBATCHES + 1), key=lambda k: (max(k / wanted, wanted / k), k)))
+
+
+_CANDIDATES = {wanted: _by_nearness(wanted) for wanted in (2, 4)}
+_RANGES = {4: "from 1,024 samples up", 2: "from 256 to 1,023 samples", 1: "below 256 samples"}
+
+
+def automatic_minibatch(rollout_size: int) -> Choice:
+    """The automatic minibatch: rollout/4, /2 or /1 by size, or the nearest divisor that is a good one.
+
+    Good means 2 to 32 minibatches of at least 32 samples. A rollout without one (a prime, or a prime
+    times almost nothing) is trained as a whole.
+    """
+    wanted = wanted_minibatches(rollout_size)
+    if wanted == 1:
+        return Choice(rollout_size, f"the whole rollout: {_RANGES[1]}")
+    if rollout_size % wanted == 0:
+        return Choice(rollout_size // wanted, f"rollout/{wanted}: {_RANGES[wanted]}")
+    for count in _CANDIDATES[wanted]:
+        size, rest = divmod(rollout_size, count)
+        if rest == 0 and size >= SMALLEST_AUTO_MINIBATCH:
+            return Choice(
+                size, f"rollout/{count}: the divisor nearest to rollout/{wanted}, which does not divide"
+            )
+    why = "is prime" if is_prime(rollout_size) else "has no divisor that leaves 2 to 32 minibatches"
+    return Choice(rollout_size, f"the whole rollout: {rollout_size:,} {why}", awkward=True)
+
+
+def shapes_dividing(num_envs: int, num_steps: int, size: int) -> list[dict[str, int]]:
+    """The nearest shapes, changing one of N and T, whose rollout is a multiple of size; nearest first."""
+    shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
+    shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
+    rollout = num_envs * num_steps
+
+    def distance(shape: tuple[int, int]) -> tuple[float, bool]:
+        ratio = shape[0] * shape[1] / rollout
+        return max(ratio, 1 / ratio), shape[1] == num_steps  # at equal distance the steps give way
+
+    return [{"num_envs": n, "num_steps": t} for n, t in sorted(set(shapes), key=distance)]
+
+
+class Remainder(StrEnum):
+    """What becomes of the samples that do not fill a minibatch."""
+
+    REFUSE = "refuse"  # an exception before training
+    DROP = "drop"  # left out of the epoch
+    SHORT = "short"  # a smaller last minibatch
+    MERGE = "merge"  # added to the last full minibatch
+    WRAP = "wrap"  # the last minibatch is filled with samples of the next epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One epoch over a rollout: `num_minibatches` gradient steps, all of `minibatch_size` but the last."""
+
+    rollout_size: int
+    minibatch_size: int
+    num_minibatches: int
+    last_minibatch_size: int
+    dropped: int = 0
+
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """Half-open index ranges of the minibatches in the epoch's permutation of the rollout."""
+        for i in range(self.num_minibatches - 1):
+            yield i * self.minibatch_size, (i + 1) * self.minibatch_size
+        start = (self.num_minibatches - 1) * self.minibatch_size
+        yield start, start + self.last_minibatch_size
+
+
+def split(rollout_size: int, minibatch_size: int, remainder: Remainder = Remainder.REFUSE) -> Split:
+    """Cut a rollout; a remainder is treated as asked. Requires 1 ≤ minibatch_size ≤ rollout_size."""
+    full, rest = divmod(rollout_size, minibatch_size)
+    if rest == 0:
+        return Split(rollout_size, minibatch_size, full, minibatch_size)
+    match remainder:
+        case Remainder.DROP:
+            return Split(rollout_size, minibatch_size, full, minibatch_size, dropped=rest)
+        case Remainder.SHORT:
+            return Split(rollout_size, minibatch_size, full + 1, rest)
+        case Remainder.MERGE:
+            return Split(rollout_size, minibatch_size, full, minibatch_size + rest)
+        case Remainder.WRAP:
+            return Split(rollout_size, minibatch_size, full + 1, minibatch_size)
+    raise ValueError(f"{rollout_size} samples do not split into minibatches of {minibatch_size}")

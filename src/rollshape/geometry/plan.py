@@ -1,0 +1,156 @@
+"""The Plan: every size of a run, decided before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from rollshape.errors import RequestError
+from rollshape.geometry.cut import FULL_BATCH, MinibatchSource, cut_rollout
+from rollshape.geometry.memory import Memory, check_memory, on_policy_memory
+from rollshape.geometry.minibatch import Split, automatic_minibatch
+from rollshape.geometry.request import Request, checked
+from rollshape.geometry.rules import Finding, findings
+from rollshape.geometry.solve import solve_shape
+
+DEFAULT_EPOCHS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """The four batch sizes of RRD, and how often they are drawn."""
+
+    transition_batch_size: int
+    train_batches: int
+    steps_per_iteration: int
+    rrd_batch_size: int
+    rrd_sample_size: int
+    num_subsequences: int
+    learning_starts: int
+    buffer_size: int
+    updates_per_step: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All sizes of a run. Budget fields are None until a budget is asked for.
+
+    `gradient_steps = num_updates × num_epochs × num_minibatches`; `dropped` samples of each epoch are
+    left out of it (0 unless a remainder was accepted), and the last minibatch may be shorter or longer.
+    """
+
+    algo: str
+    num_envs: int
+    num_steps: int
+    rollout_size: int
+    minibatch_size: int
+    minibatch_source: MinibatchSource
+    minibatch_reason: str
+    num_minibatches: int
+    last_minibatch_size: int
+    dropped: int = 0
+    num_epochs: int
+    total_timesteps: int | None = None
+    actual_timesteps: int | None = None
+    num_updates: int | None = None
+    gradient_steps: int | None = None
+    sample_reuse: float
+    chosen: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+    replay: Replay | None = None
+    memory: Memory | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def split(self) -> Split:
+        """How one epoch cuts the rollout."""
+        return Split(
+            self.rollout_size,
+            self.minibatch_size,
+            self.num_minibatches,
+            self.last_minibatch_size,
+            self.dropped,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready values; RRD's sizes stand beside the others."""
+        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        replay = document.pop("replay")
+        document.update(vars(replay) if replay else {})
+        document["chosen"], document["repaired"] = list(self.chosen), list(self.repaired)
+        document["findings"] = [finding.to_dict() for finding in self.findings]
+        document["memory"] = self.memory.to_dict() if self.memory else None
+        return document
+
+
+def plan(request: Request | None = None, /, **changes: Any) -> Plan:
+    """Plan a run from any subset of `Request`'s fields: `plan(num_envs=16, num_steps=16)`."""
+    request = checked(replace(request or Request(), **changes) if changes else request or Request())
+    if request.algo == "rrd":
+        from rollshape.geometry.rrd import plan_rrd
+
+        return plan_rrd(request)
+    cut = cut_rollout(request, solve_shape(request))
+    shape, rollout, epochs = cut.shape, cut.split, _epochs(request)
+    drafted = Plan(
+        algo=request.algo,
+        num_envs=shape.num_envs,
+        num_steps=shape.num_steps,
+        rollout_size=shape.rollout_size,
+        minibatch_size=rollout.minibatch_size,
+        minibatch_source=cut.source,
+        minibatch_reason=cut.reason,
+        num_minibatches=rollout.num_minibatches,
+        last_minibatch_size=rollout.last_minibatch_size,
+        dropped=rollout.dropped,
+        num_epochs=epochs,
+        sample_reuse=epochs * (1 - rollout.dropped / shape.rollout_size),
+        chosen=shape.chosen + (("num_epochs",) if request.num_epochs is None else ()),
+        repaired=tuple(note for note in (shape.repaired, cut.repaired) if note),
+        memory=_memory(request, shape.num_envs, shape.num_steps, rollout.minibatch_size),
+        **_budget(request.total_timesteps, shape.rollout_size, epochs * rollout.num_minibatches),
+    )
+    return replace(drafted, findings=findings(drafted, request))
+
+
+def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int) -> Memory:
+    """The plan's bytes; more than the machine has is an error, with a smaller shape that fits."""
+    memory = on_policy_memory(request, num_envs, num_envs * num_steps, minibatch_size)
+    n, t, fits = num_envs, num_steps, memory
+    while fits.peak_bytes > fits.machine_bytes and n * t > 1:
+        n, t = (n // 2, t) if n > 1 else (n, t // 2)
+        fits = on_policy_memory(request, n, n * t, automatic_minibatch(n * t).size)
+    check_memory(memory, {"num_envs": n, "num_steps": t} if fits.peak_bytes <= fits.machine_bytes else {})
+    return memory
+
+
+def _epochs(request: Request) -> int:
+    if request.algo not in FULL_BATCH:
+        return request.num_epochs or DEFAULT_EPOCHS
+    if request.num_epochs not in (None, 1):
+        raise RequestError(
+            "full-batch",
+            f"{request.algo} uses a rollout once: num_epochs = {request.num_epochs} contradicts it.",
+            "Leave num_epochs out, or use --algo ppo, whose ratio clipping makes reuse safe.",
+            [{"algo": request.algo, "num_epochs": 1}],
+        )
+    return 1
+
+
+def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, int]:
+    if total is None:
+        return {}
+    updates = total // rollout
+    if updates == 0:
+        raise RequestError(
+            "zero-updates",
+            f"total_timesteps {total:,} is less than one rollout of {rollout:,} samples: nothing would be trained.",
+            f"The smallest budget that makes an update is {rollout:,}; or collect a smaller rollout.",
+            [{"total_timesteps": rollout}],
+        )
+    return {
+        "total_timesteps": total,
+        "actual_timesteps": updates * rollout,
+        "num_updates": updates,
+        "gradient_steps": updates * steps_per_update,
+    }
