@@ -7,7 +7,14 @@ from typing import Literal
 
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import nearest_divisor, surrounding_divisors
-from rollshape.geometry.minibatch import Split, automatic_minibatch, shapes_dividing, split
+from rollshape.geometry.minibatch import (
+    Remainder,
+    Split,
+    automatic_minibatch,
+    shapes_dividing,
+    split,
+    split_by_count,
+)
 from rollshape.geometry.request import Request
 from rollshape.geometry.solve import Shape
 
@@ -43,8 +50,7 @@ def cut_rollout(request: Request, shape: Shape) -> Cut:
     if request.on_remainder == "fix":
         return _repair(shape, size, f"minibatch_size {size:,}")
     if request.on_remainder == "warn" and size <= rollout:
-        kept = rollout // size
-        return Cut(shape, Split(rollout, size, kept, size, rollout % size), "user", "as asked")
+        return Cut(shape, split(rollout, size, Remainder.DROP), "user", "as asked")
     raise _size_error(shape, size)
 
 
@@ -55,8 +61,7 @@ def _by_count(request: Request, shape: Shape, count: int) -> Cut:
     if request.on_remainder == "fix":
         return _repair(shape, max(1, rollout // count), f"num_minibatches {count:,}")
     if request.on_remainder == "warn" and count < rollout:
-        size = rollout // count
-        return Cut(shape, Split(rollout, size, count, size, rollout - count * size), "user", "as asked")
+        return Cut(shape, split_by_count(rollout, count, Remainder.DROP), "user", "as asked")
     counts = surrounding_divisors(rollout, count)
     raise RequestError(
         "divisibility",

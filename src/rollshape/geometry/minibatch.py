@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from rollshape.geometry.divisors import (
     cofactor,
@@ -55,14 +56,12 @@ def automatic_minibatch(rollout_size: int) -> Choice:
     for count in _CANDIDATES[wanted]:
         size, rest = divmod(rollout_size, count)
         if rest == 0 and size >= SMALLEST_AUTO_MINIBATCH:
-            return Choice(
-                size, f"rollout/{count}: the divisor nearest to rollout/{wanted}, which does not divide"
-            )
+            return Choice(size, f"rollout/{count}: the divisor nearest to rollout/{wanted}, which does not divide")
     why = "is prime" if is_prime(rollout_size) else "has no divisor that leaves 2 to 32 minibatches"
     return Choice(rollout_size, f"the whole rollout: {rollout_size:,} {why}", awkward=True)
 
 
-def shapes_dividing(num_envs: int, num_steps: int, size: int) -> list[dict[str, int]]:
+def shapes_dividing(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
     """The nearest shapes, changing one of N and T, whose rollout is a multiple of size; nearest first."""
     shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
     shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
@@ -83,28 +82,40 @@ class Remainder(StrEnum):
     SHORT = "short"  # a smaller last minibatch
     MERGE = "merge"  # added to the last full minibatch
     WRAP = "wrap"  # the last minibatch is filled with samples of the next epoch
+    BALANCE = "balance"  # spread: the first minibatches are one sample larger
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One epoch over a rollout: `num_minibatches` gradient steps, all of `minibatch_size` but the last."""
+    """One epoch over a rollout: `num_minibatches` gradient steps.
+
+    All have `minibatch_size` samples, but the last, and the first `larger` ones, which have one more.
+    """
 
     rollout_size: int
     minibatch_size: int
     num_minibatches: int
     last_minibatch_size: int
     dropped: int = 0
+    larger: int = 0
+
+    def sizes(self) -> list[int]:
+        """Samples of each minibatch, in order."""
+        equal = [self.minibatch_size] * (self.num_minibatches - 1) + [self.last_minibatch_size]
+        return [size + (i < self.larger) for i, size in enumerate(equal)]
 
     def bounds(self) -> Iterator[tuple[int, int]]:
         """Half-open index ranges of the minibatches in the epoch's permutation of the rollout."""
-        for i in range(self.num_minibatches - 1):
-            yield i * self.minibatch_size, (i + 1) * self.minibatch_size
-        start = (self.num_minibatches - 1) * self.minibatch_size
-        yield start, start + self.last_minibatch_size
+        start = 0
+        for size in self.sizes():
+            yield start, start + size
+            start += size
 
 
 def split(rollout_size: int, minibatch_size: int, remainder: Remainder = Remainder.REFUSE) -> Split:
-    """Cut a rollout; a remainder is treated as asked. Requires 1 ≤ minibatch_size ≤ rollout_size."""
+    """Cut a rollout into minibatches of a size; a remainder is treated as asked, and refused by default."""
+    if minibatch_size >= rollout_size and remainder is not Remainder.REFUSE:
+        return Split(rollout_size, rollout_size, 1, rollout_size)
     full, rest = divmod(rollout_size, minibatch_size)
     if rest == 0:
         return Split(rollout_size, minibatch_size, full, minibatch_size)
@@ -118,3 +129,13 @@ def split(rollout_size: int, minibatch_size: int, remainder: Remainder = Remaind
         case Remainder.WRAP:
             return Split(rollout_size, minibatch_size, full + 1, minibatch_size)
     raise ValueError(f"{rollout_size} samples do not split into minibatches of {minibatch_size}")
+
+
+def split_by_count(rollout_size: int, num_minibatches: int, remainder: Remainder = Remainder.REFUSE) -> Split:
+    """Cut a rollout into minibatches of floor(rollout/K); dropping and balancing keep K, a short one is extra."""
+    size = rollout_size // num_minibatches
+    if remainder is Remainder.DROP:
+        return Split(rollout_size, size, num_minibatches, size, dropped=rollout_size - num_minibatches * size)
+    if remainder is Remainder.BALANCE:
+        return Split(rollout_size, size, num_minibatches, size, larger=rollout_size - num_minibatches * size)
+    return split(rollout_size, size, remainder)

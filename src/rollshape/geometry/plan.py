@@ -35,13 +35,15 @@ class Replay:
 class Plan:
     """All sizes of a run. Budget fields are None until a budget is asked for.
 
-    `gradient_steps = num_updates × num_epochs × num_minibatches`; `dropped` samples of each epoch are
-    left out of it (0 unless a remainder was accepted), and the last minibatch may be shorter or longer.
+    `gradient_steps = num_updates × gradient_steps_per_update`, which is num_epochs × num_minibatches. GAE bootstraps
+    after `gae_window` steps, the same as num_steps but for libraries that cut trajectories shorter. `dropped` samples
+    are left out of each epoch (0 unless a remainder was accepted), and the last minibatch may be shorter or longer.
     """
 
     algo: str
     num_envs: int
     num_steps: int
+    gae_window: int
     rollout_size: int
     minibatch_size: int
     minibatch_source: MinibatchSource
@@ -54,6 +56,7 @@ class Plan:
     actual_timesteps: int | None = None
     num_updates: int | None = None
     gradient_steps: int | None = None
+    gradient_steps_per_update: int
     sample_reuse: float
     chosen: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
@@ -96,6 +99,7 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
         algo=request.algo,
         num_envs=shape.num_envs,
         num_steps=shape.num_steps,
+        gae_window=shape.num_steps,
         rollout_size=shape.rollout_size,
         minibatch_size=rollout.minibatch_size,
         minibatch_source=cut.source,
@@ -104,6 +108,7 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
         last_minibatch_size=rollout.last_minibatch_size,
         dropped=rollout.dropped,
         num_epochs=epochs,
+        gradient_steps_per_update=epochs * rollout.num_minibatches,
         sample_reuse=epochs * (1 - rollout.dropped / shape.rollout_size),
         chosen=shape.chosen + (("num_epochs",) if request.num_epochs is None else ()),
         repaired=tuple(note for note in (shape.repaired, cut.repaired) if note),
@@ -137,7 +142,7 @@ def _epochs(request: Request) -> int:
     return 1
 
 
-def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, int]:
+def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, Any]:
     if total is None:
         return {}
     updates = total // rollout

@@ -33,9 +33,7 @@ class Request:
 
     gamma: Annotated[float, "discount γ"] = 0.99
     gae_lambda: Annotated[float, "GAE's λ"] = 0.95
-    learning_rate: Annotated[float | None, "Adam's step size, to rescale it (see --explain lr-minibatch)"] = (
-        None
-    )
+    learning_rate: Annotated[float | None, "Adam's step size, to rescale it (see --explain lr-minibatch)"] = None
     tuned_minibatch_size: Annotated[int | None, "the minibatch size that learning rate was tuned at"] = None
 
     obs_shape: Annotated[tuple[int, ...] | None, "shape of one observation, for the memory plan"] = None
@@ -95,9 +93,7 @@ _DEFAULTS = {name: field.default for name, field in Request.__dataclass_fields__
 
 def _unit_interval(name: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise RequestError(
-            "number-range", f"{name} must lie in [0, 1], got {value!r}.", f"Typical: {_DEFAULTS[name]}."
-        )
+        raise RequestError("number-range", f"{name} must lie in [0, 1], got {value!r}.", f"Typical: {_DEFAULTS[name]}.")
     return float(value)
 
 
@@ -110,9 +106,7 @@ def checked(request: Request) -> Request:
             clean[name] = whole_number(name, value)
         elif name in _CHOICES and value not in _CHOICES[name]:
             known = ", ".join(str(choice) for choice in _CHOICES[name] if choice)
-            raise RequestError(
-                "choice", f"{name} must be one of {known}, got {value!r}.", f"Choose one of {known}."
-            )
+            raise RequestError("choice", f"{name} must be one of {known}, got {value!r}.", f"Choose one of {known}.")
         elif name in ("gamma", "gae_lambda"):
             clean[name] = _unit_interval(name, value)
         elif name in ("obs_shape", "hidden_sizes"):
@@ -121,16 +115,12 @@ def checked(request: Request) -> Request:
     if "minibatch_size" in given:
         clean["minibatch_size"] = whole_number("minibatch_size", request.minibatch_size)
     if "total_timesteps" in given:
-        clean["total_timesteps"] = whole_number(
-            "total_timesteps", request.total_timesteps, most=MOST_TIMESTEPS
-        )
+        clean["total_timesteps"] = whole_number("total_timesteps", request.total_timesteps, most=MOST_TIMESTEPS)
     if "env_bytes" in given:
         clean["env_bytes"] = whole_number("env_bytes", request.env_bytes, least=0, most=MOST_TIMESTEPS)
     if "learning_starts" in given:
         clean["learning_starts"] = whole_number("learning_starts", request.learning_starts, least=0)
     rate = clean.get("learning_rate")
     if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < float("inf")):
-        raise RequestError(
-            "number-range", f"learning_rate must be a positive number, got {rate!r}.", "Typical: 3e-4."
-        )
+        raise RequestError("number-range", f"learning_rate must be a positive number, got {rate!r}.", "Typical: 3e-4.")
     return Request(**clean)

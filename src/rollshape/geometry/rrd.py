@@ -31,9 +31,7 @@ _ON_POLICY = ("rollout_size", "num_minibatches", "num_epochs", "num_steps")
 def plan_rrd(request: Request) -> Plan:
     """All sizes of an RRD run. An iteration is its rollout, a transition batch its minibatch."""
     sizes = _sizes(request)
-    subsequences, rrd_batch, repaired = _subsequences(
-        request, sizes["rrd_batch_size"], sizes["rrd_sample_size"]
-    )
+    subsequences, rrd_batch, repaired = _subsequences(request, sizes["rrd_batch_size"], sizes["rrd_sample_size"])
     num_envs, steps = request.num_envs or 1, sizes["steps_per_iteration"]
     if steps % num_envs:
         legal = surrounding_multiples(steps, num_envs)
@@ -52,6 +50,7 @@ def plan_rrd(request: Request) -> Plan:
         algo="rrd",
         num_envs=num_envs,
         num_steps=steps // num_envs,
+        gae_window=steps // num_envs,
         rollout_size=steps,
         minibatch_size=replay.transition_batch_size,
         minibatch_source="auto" if request.transition_batch_size is None else "user",
@@ -61,6 +60,7 @@ def plan_rrd(request: Request) -> Plan:
         num_minibatches=replay.train_batches,
         last_minibatch_size=replay.transition_batch_size,
         num_epochs=1,
+        gradient_steps_per_update=replay.train_batches,
         sample_reuse=replay.updates_per_step * replay.transition_batch_size,
         chosen=tuple(name for name in sizes if getattr(request, name) is None),
         repaired=repaired,
@@ -86,7 +86,7 @@ def _sizes(request: Request) -> dict[str, int]:
     ):
         raise RequestError(
             "contradiction",
-            f"minibatch_size {request.minibatch_size} and transition_batch_size {request.transition_batch_size} differ.",
+            f"minibatch_size {request.minibatch_size} is not transition_batch_size {request.transition_batch_size}.",
             "They are the same thing for RRD; leave minibatch_size out.",
         )
     preset = PRESETS[request.preset or "rrd-vector"]

@@ -78,7 +78,7 @@ def _divide(request: Request, rollout: int, given: int, given_name: str, wanted_
         if request.on_remainder != "fix":
             raise RequestError(
                 "rollout-split",
-                f"rollout_size {rollout:,} is not a multiple of {given_name} {given:,}: {rest:,} samples are left over.",
+                f"rollout_size {rollout:,} is not a multiple of {given_name} {given:,}: {rest:,} are left over.",
                 "Nearest legal rollout sizes: " + ", ".join(f"{size:,}" for size in legal) + ".",
                 [{given_name: given, wanted_name: size // given} for size in legal],
             )

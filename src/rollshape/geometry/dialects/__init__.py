@@ -1,0 +1,7 @@
+"""How each library spells a rollout shape: one file a library, both directions."""
+
+from rollshape.geometry.dialects.fit import Fit, fit, fit_config
+from rollshape.geometry.dialects.registry import DIALECTS, NAMES, resolve
+from rollshape.geometry.dialects.translate import Translation, translate
+
+__all__ = ["DIALECTS", "NAMES", "Fit", "Translation", "fit", "fit_config", "resolve", "translate"]

@@ -35,4 +35,4 @@ def explain(name: str) -> Page:
     raise RequestError("choice", f"There is no rule {name!r}.", f"{hint}Rules: {', '.join(sorted(PAGES))}.")
 
 
-__all__ = ["Finding", "Page", "explain", "findings"]
+__all__ = ["PAGES", "Finding", "Page", "explain", "findings"]

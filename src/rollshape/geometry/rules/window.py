@@ -25,9 +25,7 @@ def edge_weight(num_steps: int, gamma: float, gae_lambda: float) -> float:
     q = gamma * gae_lambda
     if q == 1.0:
         return gamma
-    return (
-        gamma * -math.expm1(num_steps * math.log(q)) / (num_steps * (1 - q)) if q > 0 else gamma / num_steps
-    )
+    return gamma * -math.expm1(num_steps * math.log(q)) / (num_steps * (1 - q)) if q > 0 else gamma / num_steps
 
 
 @rule("edge-weight", "GAE's own formula; Rudin et al. 2021: below about 25 steps legged robots learned worse")

@@ -1,0 +1,7 @@
+"""`python -m rollshape.cli`."""
+
+import sys
+
+from rollshape.cli import main
+
+sys.exit(main())

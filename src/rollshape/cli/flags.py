@@ -1,0 +1,115 @@
+"""A dataclass is a command line: each field a flag, its annotation the help.
+
+`num_envs: Annotated[int | None, "N, parallel environments"] = None` becomes `--num-envs INT`; a field without a
+default is a positional argument. Underscores are accepted in flags, `1e6` and `500_000` in whole numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rollshape.errors import RequestError
+
+Args = TypeVar("Args")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonArgs:
+    """Flags that every command takes."""
+
+    json: Annotated[bool, "print exactly one JSON document on stdout"] = False
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise RequestError("flags", f"{message[0].upper()}{message[1:]}.", f"See {self.prog} --help.")
+
+
+def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
+    """The dataclass filled from the command line; `--help` prints and exits."""
+    parser = _Parser(
+        prog=f"rollshape {command}", description=cls.__doc__, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):  # type: ignore[arg-type]
+        _add(parser, field.name, hints[field.name], None if field.default is MISSING else field)
+    values, unknown = parser.parse_known_args([_kebab(token) for token in argv])
+    if unknown:
+        known = [option for action in parser._actions for option in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise RequestError("flags", f"Unknown argument {unknown[0]}.", f"{hint}See {parser.prog} --help.")
+    return cls(**vars(values))
+
+
+def _kebab(token: str) -> str:
+    name, equals, value = token.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else token
+
+
+def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> None:
+    kind, text = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
+    if field is None:
+        parser.add_argument(name, metavar=name.upper(), help=text)
+        return
+    flag = "--" + name.rstrip("_").replace("_", "-")  # `from_`: a keyword is no field name
+    options = [part for part in _options(kind) if part is not type(None)]
+    shown = "" if field.default in (None, False, ()) else f" (default: {_show(field.default)})"
+    if options == [bool]:
+        parser.add_argument(flag, dest=name, action="store_true", help=text)
+    elif get_origin(options[0]) is tuple:
+        convert, metavar = _converter([get_args(options[0])[0]])
+        parser.add_argument(flag, dest=name, nargs="+", action=_Tuple, type=convert, metavar=metavar, help=text + shown)
+    else:
+        convert, metavar = _converter(options)
+        parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text + shown)
+
+
+def _show(default: Any) -> str:
+    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+class _Tuple(argparse.Action):
+    def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, __: Any = None) -> None:
+        setattr(namespace, self.dest, tuple(values))
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _converter(options: Sequence[Any]) -> tuple[Callable[[str], Any], str]:
+    """A function from text to one of the types, and how the help shows it."""
+    words = [word for option in options if get_origin(option) is Literal for word in get_args(option)]
+    number = next((option for option in options if option in (int, float, str)), None)
+    metavar = "|".join([*words, *([number.__name__.upper()] if number else [])])
+
+    def convert(text: str) -> Any:
+        if text in words or number is str:
+            return text
+        try:
+            if number is None:
+                raise ValueError(text)
+            return whole(text) if number is int else float(text)
+        except (ValueError, OverflowError):
+            choices = ["one of " + ", ".join(words)] if words else []
+            choices += ["a whole number"] if number is int else ["a number"] if number is float else []
+            raise argparse.ArgumentTypeError(f"{text!r} is not {' or '.join(choices)}") from None
+
+    return convert, metavar
+
+
+def whole(text: str) -> int:
+    """'64', '500_000' or '1e6' as an int; ValueError for anything that is not whole."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if number != number // 1 or abs(number) > 2**53:
+            raise ValueError(text) from None
+        return int(number)

@@ -1,0 +1,107 @@
+"""What commands print: one JSON document, or text for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rollshape.geometry.memory import Memory, human_bytes
+from rollshape.geometry.plan import Plan
+from rollshape.geometry.rules import Finding
+
+_COLOURS = {"error": "bold red", "warn": "yellow", "info": "cyan"}
+
+
+def print_json(document: Any) -> None:
+    """Exactly one document; a value that is not a number is null before it comes here."""
+    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def show_plan(plan: Plan) -> None:
+    """The plan as a block: a line a size, with where it came from and why."""
+    out = console()
+    out.print("[bold]Batch configuration[/bold]")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column()
+    for name, value, note in _rows(plan):
+        table.add_row(name, value, escape(note))
+    out.print(table)
+    for note in plan.repaired:
+        out.print(f"[green]repaired[/green] {escape(note)}")
+    show_findings(plan.findings)
+
+
+def show_findings(findings: Iterable[Finding]) -> None:
+    out = console()
+    for finding in findings:
+        colour = _COLOURS[finding.severity]
+        out.print(f"[{colour}]{finding.severity:<5}[/] {escape(finding.message)} [dim]\\[{finding.rule}][/dim]")
+        out.print(f"      [dim]{escape(finding.fix)}[/dim]")
+
+
+def _rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
+    def note(name: str, text: str = "") -> str:
+        return f"(default) {text}".strip() if name in plan.chosen else text
+
+    yield "algo", plan.algo, ""
+    yield "num_envs", f"{plan.num_envs:,}", note("num_envs")
+    yield "num_steps", f"{plan.num_steps:,}", note("num_steps")
+    yield "rollout_size", f"{plan.rollout_size:,}", f"{plan.num_envs:,} × {plan.num_steps:,}"
+    source = "" if plan.minibatch_source == "user" else f"({plan.minibatch_source}) "
+    yield "minibatch_size", f"{plan.minibatch_size:,}", f"{source}{plan.minibatch_reason}"
+    dropped = f"an epoch; {plan.dropped:,} samples left out of each" if plan.dropped else "an epoch"
+    yield "num_minibatches", f"{plan.num_minibatches:,}", dropped
+    yield "num_epochs", f"{plan.num_epochs:,}", note("num_epochs")
+    yield "sample_reuse", f"{plan.sample_reuse:.4g}", "times that a sample is trained on, on average"
+    if plan.replay:
+        replay = plan.replay
+        yield "steps_per_iteration", f"{replay.steps_per_iteration:,}", note("steps_per_iteration")
+        yield "updates_per_step", f"{replay.updates_per_step:.4g}", "gradient steps for an environment step"
+        yield "rrd_batch_size", f"{replay.rrd_batch_size:,}", note("rrd_batch_size", "timesteps")
+        yield "rrd_sample_size", f"{replay.rrd_sample_size:,}", note("rrd_sample_size", "timesteps of an episode")
+        yield "num_subsequences", f"{replay.num_subsequences:,}", "rrd_batch_size / rrd_sample_size"
+        yield "learning_starts", f"{replay.learning_starts:,}", note("learning_starts")
+        yield "buffer_size", f"{replay.buffer_size:,}", note("buffer_size")
+    yield from _budget_rows(plan)
+    if plan.memory:
+        yield from _memory_rows(plan.memory)
+
+
+def _budget_rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
+    if plan.total_timesteps is None or plan.actual_timesteps is None:
+        yield (
+            "gradient_steps",
+            f"{plan.num_epochs * plan.num_minibatches:,}",
+            "an update; --total-timesteps for a budget",
+        )
+        return
+    gap = plan.actual_timesteps - plan.total_timesteps
+    yield "total_timesteps", f"{plan.total_timesteps:,}", "asked for"
+    yield "actual_timesteps", f"{plan.actual_timesteps:,}", f"{gap:+,}: only whole rollouts" if gap else "all of it"
+    yield "num_updates", f"{plan.num_updates:,}", ""
+    yield "gradient_steps", f"{plan.gradient_steps:,}", ""
+
+
+def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
+    known = "" if memory.observation_known else "without observations: give --env or --obs-shape"
+    if memory.replay_bytes:
+        yield "memory replay", human_bytes(memory.replay_bytes), known
+    else:
+        yield "memory rollout", human_bytes(memory.rollout_bytes), known
+    yield "memory minibatch", human_bytes(memory.minibatch_bytes), ""
+    if memory.env_bytes:
+        yield "memory environments", human_bytes(memory.env_bytes), ""
+    if memory.traffic_bytes:
+        yield "memory traffic", human_bytes(memory.traffic_bytes), "moved in an iteration, not held"
+    yield "memory peak", human_bytes(memory.peak_bytes), f"of {human_bytes(memory.machine_bytes)} on this machine"

@@ -1,0 +1,59 @@
+"""`rollshape patch`: make a config file legal in place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rollshape.cli.flags import CommonArgs, parse
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects import fit
+from rollshape.geometry.dialects.yamlfile import edit, read_text, write_atomically
+from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchArgs(CommonArgs):
+    """Make a config file legal in place: only the values that would not work change; comments and layout stay."""
+
+    config: Annotated[str, "the YAML file"]
+    dialect: Annotated[str | None, "the library that it is for"] = None
+    num_envs: Annotated[int | None, "the number of environments it shall work with"] = None
+    key: Annotated[str | None, "which level of a nested file"] = None
+    dry_run: Annotated[bool, "show the change, write nothing"] = False
+
+
+def run(argv: Sequence[str]) -> None:
+    args = parse(PatchArgs, "patch", argv)
+    if args.dialect is None:
+        raise RequestError("flags", "patch needs --dialect.", "`rollshape dialects` lists the names.")
+    if args.config == "-":
+        raise RequestError("flags", "patch changes a file, not stdin.", "Give the file; translate reads stdin.")
+    parsed = parse_yaml(read_text(args.config), args.config)
+    result = fit(parsed.values, args.dialect, num_envs=args.num_envs, key=args.key)
+    text = edit(parsed, result.edits, args.config) if result.edits else parsed.text
+    diff = "".join(
+        difflib.unified_diff(
+            parsed.text.splitlines(keepends=True), text.splitlines(keepends=True), args.config, f"{args.config} (legal)"
+        )
+    )
+    write = bool(result.edits) and not args.dry_run
+    if write:
+        write_atomically(Path(args.config), text)
+    from rollshape.cli.output import print_json, show_findings
+
+    if args.json:
+        changes = {".".join(change.path): change.value for change in result.edits}
+        document = {"changes": changes, "diff": diff, "written": write, "plan": result.plan.to_dict()}
+        print_json(document | {"reason": result.reason, "learning_rate": result.learning_rate_note()})
+        return
+    print(diff or f"{args.config} is legal as it is.", end="" if diff else "\n")
+    print(result.block())
+    if result.learning_rate_note():
+        print(f"[INFO]: {result.learning_rate_note()}")
+    show_findings(finding for finding in result.plan.findings if finding.severity != "info")
+    if result.edits:
+        print("written" if write else "dry run: nothing written")

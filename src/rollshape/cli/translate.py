@@ -1,0 +1,71 @@
+"""`rollshape translate`: a config from one library's words to another's."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from rollshape.cli.flags import CommonArgs, parse
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects import translate
+from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+from rollshape.geometry.dialects.yamlfile import read_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateArgs(CommonArgs):
+    """Translate a config (YAML or JSON, `-` for stdin); `rollshape dialects` lists the names."""
+
+    config: Annotated[str, "the config file, or - for stdin"]
+    from_: Annotated[str | None, "the dialect that it is written in"] = None
+    to: Annotated[str | None, "the dialect that is wanted"] = None
+    num_envs: Annotated[int | None, "the number of environments, where the config does not say it"] = None
+    key: Annotated[str | None, "which level of a nested file, such as CartPole-v1 or params.config"] = None
+    strict: Annotated[bool, "a shape that the target cannot say is an error"] = False
+
+
+def run(argv: Sequence[str]) -> None:
+    args = parse(TranslateArgs, "translate", argv)
+    if args.from_ is None or args.to is None:
+        raise RequestError("flags", "translate needs --from and --to.", "`rollshape dialects` lists the names.")
+    values = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config).values
+    result = translate(values, args.from_, args.to, num_envs=args.num_envs, key=args.key, strict=args.strict)
+    from rollshape.cli.output import print_json, show_findings
+
+    if args.json:
+        print_json(result.to_dict())
+        return
+    print(as_yaml(result.config), end="")
+    plan = result.plan
+    updates = (
+        "" if plan.num_updates is None else f", {plan.num_updates:,} updates, {plan.gradient_steps:,} gradient steps"
+    )
+    print(
+        f"# {args.to} will run {plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} in minibatches of "
+        f"{plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
+        file=sys.stderr,
+    )
+    for line in result.not_preserved:
+        print(f"# not preserved: {line}", file=sys.stderr)
+    show_findings([finding for finding in plan.findings if finding.rule == "remainder"])
+
+
+def as_yaml(config: Mapping[str, Any], indent: str = "") -> str:
+    """The config as YAML that every loader reads alike (PyYAML takes `3e-05` for text, so a float has a point)."""
+    lines = []
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{indent}{name}:\n{as_yaml(value, indent + '  ')}")
+        else:
+            lines.append(f"{indent}{name}: {_scalar(value)}\n")
+    return "".join(lines)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, float):
+        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+    return json.dumps(value)

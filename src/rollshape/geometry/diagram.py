@@ -1,0 +1,123 @@
+"""The flow of a plan: rollout → minibatches → updates, as text, Mermaid and SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from rollshape.geometry.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One station of the flow: its name, its number, and the arithmetic behind it."""
+
+    title: str
+    number: str
+    detail: str
+
+
+def stations(plan: Plan) -> list[Box]:
+    """The stations that data passes, first to last."""
+    if plan.replay:
+        replay = plan.replay
+        return [
+            Box(
+                "collect", f"{replay.steps_per_iteration:,} steps", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"
+            ),
+            Box("replay", f"{replay.buffer_size:,} transitions", f"learning starts at {replay.learning_starts:,}"),
+            Box("transition batch", f"{replay.transition_batch_size:,} transitions", "for Q and policy"),
+            Box(
+                "reward batch",
+                f"{replay.rrd_batch_size:,} timesteps",
+                f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
+            ),
+            Box("iteration", f"{replay.train_batches:,} steps", f"{replay.updates_per_step:.3g} an environment step"),
+            _run(plan),
+        ]
+    dropped = f", {plan.dropped:,} left out" if plan.dropped else ""
+    return [
+        Box("environments", f"N = {plan.num_envs:,}", "in parallel"),
+        Box("rollout", f"{plan.rollout_size:,} samples", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"),
+        Box("minibatches", f"{plan.num_minibatches:,} × {plan.minibatch_size:,}", f"shuffled{dropped}"),
+        Box("epochs", f"{plan.num_epochs:,}", f"each sample used {plan.sample_reuse:.3g}×"),
+        Box(
+            "update",
+            f"{plan.gradient_steps_per_update:,} steps",
+            f"{plan.num_epochs:,} epochs × {plan.num_minibatches:,}",
+        ),
+        _run(plan),
+    ]
+
+
+def _run(plan: Plan) -> Box:
+    if plan.num_updates is None or plan.actual_timesteps is None:
+        return Box("run", "repeat", "no budget given")
+    return Box(
+        "run", f"{plan.num_updates:,} updates", f"{plan.actual_timesteps:,} timesteps, {plan.gradient_steps:,} steps"
+    )
+
+
+def text(plan: Plan) -> str:
+    """Boxes from top to bottom, for a terminal."""
+    boxes = stations(plan)
+    width = max(len(line) for box in boxes for line in (f"{box.title}: {box.number}", box.detail)) + 2
+    lines = []
+    for i, box in enumerate(boxes):
+        if i:
+            lines.append("│".center(width + 2).rstrip())
+            lines.append("▼".center(width + 2).rstrip())
+        lines.append("┌" + "─" * width + "┐")
+        lines.append("│" + f"{box.title}: {box.number}".center(width) + "│")
+        lines.append("│" + box.detail.center(width) + "│")
+        lines.append("└" + "─" * width + "┘")
+    return "\n".join(lines)
+
+
+def mermaid(plan: Plan) -> str:
+    """A Mermaid flowchart, for a README or an issue."""
+    boxes = stations(plan)
+    lines = ["flowchart LR"]
+    lines += [f'    s{i}["<b>{box.title}</b><br/>{box.number}<br/>{box.detail}"]' for i, box in enumerate(boxes)]
+    lines += [f"    s{i} --> s{i + 1}" for i in range(len(boxes) - 1)]
+    lines.append(f"    s{len(boxes) - 1} -->|next policy| s0")
+    return "\n".join(lines)
+
+
+_WIDTH, _HEIGHT, _GAP, _MARGIN = 190, 92, 34, 16
+_STYLE = (
+    "text{font-family:system-ui,sans-serif;text-anchor:middle;fill:#1a2233}"
+    ".box{fill:#eef3fb;stroke:#3b6fb5;stroke-width:1.5}.title{font-size:13px;fill:#3b6fb5}"
+    ".number{font-size:18px;font-weight:600}.detail{font-size:11.5px}.arrow{stroke:#3b6fb5;stroke-width:2;fill:none}"
+    "@media(prefers-color-scheme:dark){text{fill:#e8edf6}.box{fill:#1b2536;stroke:#7fa8e0}.title{fill:#7fa8e0}"
+    ".arrow{stroke:#7fa8e0}}"
+)
+
+
+def svg(plan: Plan) -> str:
+    """A self-contained picture with the plan's numbers, light and dark."""
+    boxes = stations(plan)
+    width = 2 * _MARGIN + len(boxes) * _WIDTH + (len(boxes) - 1) * _GAP
+    height = 2 * _MARGIN + _HEIGHT + 44
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'role="img" aria-label="Flow of a plan: rollout, minibatches, updates">',
+        f"<style>{_STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0L8 4L0 8z" fill="#3b6fb5"/></marker></defs>',
+    ]
+    for i, box in enumerate(boxes):
+        x = _MARGIN + i * (_WIDTH + _GAP)
+        middle = x + _WIDTH / 2
+        parts.append(f'<rect class="box" x="{x}" y="{_MARGIN}" width="{_WIDTH}" height="{_HEIGHT}" rx="9"/>')
+        for css, dy, line in (("title", 26, box.title), ("number", 52, box.number), ("detail", 76, box.detail)):
+            parts.append(f'<text class="{css}" x="{middle}" y="{_MARGIN + dy}">{escape(line)}</text>')
+        if i:
+            y = _MARGIN + _HEIGHT / 2
+            parts.append(f'<path class="arrow" marker-end="url(#tip)" d="M{x - _GAP + 3} {y}H{x - 3}"/>')
+    first, last, low = _MARGIN + _WIDTH / 2, width - _MARGIN - _WIDTH / 2, _MARGIN + _HEIGHT
+    parts.append(
+        f'<path class="arrow" marker-end="url(#tip)" d="M{last} {low + 2}V{low + 24}H{first}V{low + 4}"/>'
+        f'<text class="detail" x="{width / 2}" y="{low + 40}">next policy</text>'
+    )
+    return "\n".join([*parts, "</svg>"])

@@ -1,0 +1,85 @@
+"""OpenAI Baselines: PPO2, and PPO1 on MPI ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollshape.geometry.dialects.base import Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_divisor
+from rollshape.geometry.minibatch import Remainder, Split
+
+
+class BaselinesPPO2(Dialect):
+    """`nminibatches` must divide the rollout."""
+
+    name = "baselines_ppo2"
+    library = "OpenAI Baselines PPO2"
+    version = "2020-01"
+    keys = (
+        Key("num_env", "num_envs", 1),
+        Key("nsteps", "num_steps", 2048),
+        Key("nminibatches", "num_minibatches", 4),
+        Key("noptepochs", "num_epochs", 4),
+        Key("total_timesteps", "total_timesteps", aliases=("num_timesteps",)),
+        Key("lr", "learning_rate", 3e-4),
+        Key("gamma", "gamma", 0.99),
+        Key("lam", "gae_lambda", 0.95),
+        Key("cliprange", "clip_range", 0.2),
+        Key("ent_coef", "entropy_coef", 0.0),
+        Key("vf_coef", "value_coef", 0.5, scale=0.5),
+        Key("max_grad_norm", "max_grad_norm", 0.5),
+    )
+    remainder = Remainder.REFUSE
+    remainder_detail = "AssertionError: nbatch % nminibatches == 0"
+    time_limit = TimeLimit.TERMINAL
+
+
+class BaselinesPPO1(Dialect):
+    """One environment a rank; `optim_batchsize` is a rank's share of the minibatch."""
+
+    name = "baselines_ppo1"
+    library = "OpenAI Baselines PPO1"
+    version = "2020-01"
+    keys = (
+        Key("mpi_ranks", "num_envs", 1),
+        Key("timesteps_per_actorbatch", "num_steps", 2048),
+        Key("optim_batchsize", "minibatch_size", 64),
+        Key("optim_epochs", "num_epochs", 10),
+        Key("max_iters", "num_updates"),
+        Key("max_timesteps", "total_timesteps"),
+        Key("optim_stepsize", "learning_rate", 3e-4),
+        Key("gamma", "gamma", 0.99),
+        Key("lam", "gae_lambda", 0.95),
+        Key("clip_param", "clip_range", 0.2),
+        Key("entcoeff", "entropy_coef", 0.0),
+    )
+    fixed = {"value_coef": 1.0}  # noqa: RUF012
+    remainder = Remainder.DROP
+    remainder_detail = "leaves out what fills no minibatch of a rank, other samples each epoch"
+    rounds_up = True
+    normalise = Normalise.ROLLOUT
+    time_limit = TimeLimit.TERMINAL
+    notes = ("max_timesteps counts finished episodes only and is overshot: max_iters is written instead",)
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        n, t, share = self.required(said, "num_envs"), said["num_steps"], said["minibatch_size"]
+        refusal = (
+            f"optim_batchsize {share:,} exceeds the {t:,} steps of a rank: no update is ever made" if share > t else ""
+        )
+        drafted = self.recipe({**said, "minibatch_size": share * n}, n, t, refusal)
+        return replace(drafted, num_minibatches=max(1, t // share))
+
+    def say(self, recipe: Recipe) -> dict[str, Any]:
+        share = recipe.minibatch_size // recipe.num_envs
+        return {**super().say(recipe), "minibatch_size": share, "total_timesteps": None}
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        share = nearest_divisor(recipe.num_steps, max(1, recipe.minibatch_size / recipe.num_envs))
+        return self.adapted(recipe, share * recipe.num_envs, recipe.num_steps // share, recipe.num_steps)
+
+    def epoch(self, recipe: Recipe) -> Split:
+        size, count = recipe.minibatch_size, recipe.num_minibatches
+        return Split(recipe.rollout_size, size, count, size, dropped=recipe.rollout_size - count * size)

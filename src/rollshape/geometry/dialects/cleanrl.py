@@ -1,0 +1,62 @@
+"""CleanRL, and ManiSkill's PPO, which grew from it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.minibatch import Remainder
+
+
+class CleanRL(Dialect):
+    """`num_minibatches` is said, `batch_size` and `minibatch_size` are derived (setting them has no effect)."""
+
+    name = "cleanrl"
+    library = "CleanRL ppo.py"
+    version = "2.0.0b1"
+    keys: ClassVar[tuple[Key, ...]] = (
+        Key("num_envs", "num_envs", 4),
+        Key("num_steps", "num_steps", 128),
+        Key("num_minibatches", "num_minibatches", 4),
+        Key("update_epochs", "num_epochs", 4),
+        Key("total_timesteps", "total_timesteps", 500_000),
+        Key("learning_rate", "learning_rate", 2.5e-4),
+        Key("gamma", "gamma", 0.99),
+        Key("gae_lambda", "gae_lambda", 0.95),
+        Key("clip_coef", "clip_range", 0.2),
+        Key("ent_coef", "entropy_coef", 0.01),
+        Key("vf_coef", "value_coef", 0.5, scale=0.5),
+        Key("max_grad_norm", "max_grad_norm", 0.5),
+        Key("target_kl", "target_kl"),
+    )
+    remainder = Remainder.SHORT
+    remainder_detail = "trains further minibatches on the rest; one of a single sample turns the weights to NaN"
+    time_limit = TimeLimit.TERMINAL
+    others = frozenset({"batch_size", "minibatch_size", "num_iterations"})
+    notes: ClassVar[tuple[str, ...]] = ("target_kl is tested once an epoch, after the step",)
+
+
+class ManiSkill(CleanRL):
+    """CleanRL's names; V of the final observation is added at every end, true ones included."""
+
+    name = "maniskill"
+    library = "ManiSkill ppo.py"
+    version = "2026-03"
+    keys: ClassVar[tuple[Key, ...]] = (
+        Key("num_envs", "num_envs", 512),
+        Key("num_steps", "num_steps", 50),
+        Key("num_minibatches", "num_minibatches", 32),
+        Key("update_epochs", "num_epochs", 4),
+        Key("total_timesteps", "total_timesteps", 10_000_000),
+        Key("learning_rate", "learning_rate", 3e-4),
+        Key("gamma", "gamma", 0.8),
+        Key("gae_lambda", "gae_lambda", 0.9),
+        Key("clip_coef", "clip_range", 0.2),
+        Key("ent_coef", "entropy_coef", 0.0),
+        Key("vf_coef", "value_coef", 0.5, scale=0.5),
+        Key("max_grad_norm", "max_grad_norm", 0.5),
+        Key("target_kl", "target_kl", 0.1),
+    )
+    time_limit = TimeLimit.FINAL
+    others = CleanRL.others | {"num_eval_envs", "num_eval_steps"}
+    notes: ClassVar[tuple[str, ...]] = ("a success or failure bootstraps like a time limit",)

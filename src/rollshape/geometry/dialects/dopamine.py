@@ -1,0 +1,67 @@
+"""Dopamine's PPO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import divisors
+from rollshape.geometry.minibatch import Remainder
+
+_MOST_ITERATIONS = 500
+
+
+class Dopamine(Dialect):
+    """One environment; `update_period` is the rollout, and the replay's own batch size must agree with it."""
+
+    name = "dopamine"
+    library = "Dopamine PPO"
+    version = "4.1.2"
+    keys = (
+        Key("update_period", "num_steps", 2048),
+        Key("batch_size", "minibatch_size", 64),
+        Key("num_epochs", "num_epochs", 10),
+        Key("num_iterations", EXTRA, 500),
+        Key("training_steps", EXTRA, 2048),
+        Key("ReplayBuffer.batch_size", EXTRA),
+        Key("learning_rate", "learning_rate", 3e-4),
+        Key("gamma", "gamma", 0.99),
+        Key("lambda_", "gae_lambda", 0.95),
+        Key("epsilon", "clip_range", 0.2),
+        Key("entropy_coefficient", "entropy_coef", 0.0),
+        Key("vf_coefficient", "value_coef", 0.5, scale=0.5),
+        Key("max_gradient_norm", "max_grad_norm", 0.5),
+    )
+    remainder = Remainder.REFUSE
+    remainder_detail = "AssertionError: Batch size must divide number of states."
+    shuffle = Shuffle.BLOCKS
+    time_limit = TimeLimit.IGNORED
+    notes = (
+        "ReplayBuffer.batch_size is what is trained on; nothing checks that it equals update_period",
+        "create_optimizer.anneal_steps counts gradient steps and must be set by hand",
+    )
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        if said.get("num_envs") not in (None, 1):
+            raise RequestError("missing-key", "Dopamine runs one environment.", "Leave --num-envs out.")
+        recipe = self.recipe(said, 1, self.required(said, "num_steps"))
+        iterations, steps = said.get("num_iterations"), said.get("training_steps")
+        if not iterations or not steps:
+            return recipe
+        total = iterations * steps
+        return replace(recipe, total_timesteps=total, num_updates=self.updates(total, recipe.rollout_size))
+
+    def say(self, recipe: Recipe) -> dict[str, Any]:
+        said = {**super().say(recipe), "ReplayBuffer.batch_size": recipe.rollout_size}
+        updates = recipe.num_updates
+        if updates:
+            apart = next(d for d in divisors(updates) if d * _MOST_ITERATIONS >= updates)
+            said |= {"num_iterations": updates // apart, "training_steps": apart * recipe.rollout_size}
+        return said
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        return super().adapt(replace(recipe, num_envs=1, num_steps=recipe.rollout_size))

@@ -1,0 +1,151 @@
+"""Making a config legal: in memory for a training script, or as edits for a file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key
+from rollshape.geometry.dialects.predict import predict
+from rollshape.geometry.dialects.reading import Heard, read
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.registry import DIALECTS, resolve
+from rollshape.geometry.dialects.yamlfile import Edit
+from rollshape.geometry.divisors import nearest_divisor
+from rollshape.geometry.minibatch import automatic_minibatch
+from rollshape.geometry.plan import Plan
+
+_MINIBATCH = ("minibatch_size", "num_minibatches", "trajectories")
+_BUDGET = ("total_timesteps", "num_updates", "vector_steps")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A config made legal: the plan that its library then runs, what changes, and why."""
+
+    dialect: Dialect
+    before: Recipe
+    after: Recipe
+    plan: Plan
+    edits: tuple[Edit, ...]
+    reason: str  # empty when the minibatch was legal and is kept
+
+    def learning_rate_note(self) -> str:
+        """What the √ rule says to a minibatch that changed; empty if it did not."""
+        old, new, rate = self.before.minibatch_size, self.after.minibatch_size, self.before.hyper.get("learning_rate")
+        if old == new or rate is None:
+            return ""
+        return (
+            f"The minibatch went from {old:,} to {new:,}: by the √ rule (Hilton et al. 2021) learning rate {rate:g} "
+            f"becomes {rate * sqrt(new / old):.3g}; an adaptive one finds its own level."
+        )
+
+    def block(self) -> str:
+        """The batch configuration in the library's own names, as a training log shows it."""
+        said = self.dialect.say(self.after)
+        rows = []
+        for key in self.dialect.shape_keys:
+            value = said.get(key.concept)
+            if value is not None and key.concept not in _BUDGET:
+                chosen = self.reason and key.concept in _MINIBATCH
+                rows.append((key.leaf, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
+        position = next((i for i, row in enumerate(rows) if row[0] in _minibatch_leaves(self.dialect)), len(rows))
+        if not any(key.concept == "rollout_size" for key in self.dialect.shape_keys):
+            rows.insert(position, (self.dialect.rollout_name, str(self.after.rollout_size)))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(
+            ["[INFO]: Batch configuration:", *(f"         {name:<{width}} = {value}" for name, value in rows)]
+        )
+
+
+def _minibatch_leaves(dialect: Dialect) -> set[str]:
+    return {key.leaf for key in dialect.shape_keys if key.concept in _MINIBATCH}
+
+
+def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None, key: str | None = None) -> Fit:
+    """The smallest change that makes a config legal for `num_envs` environments; legal sizes of its own are kept."""
+    speaker = resolve(dialect, values)
+    heard = read(values, speaker, num_envs=num_envs, key=key, guesses=DIALECTS)
+    after, reason = _legal(speaker, heard.recipe)
+    return Fit(speaker, heard.recipe, after, predict(speaker, after), _edits(speaker, heard, after), reason)
+
+
+def _legal(speaker: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
+    """The recipe, or the nearest that the library takes without losing samples; and the reason of the change."""
+    rollout = recipe.rollout_size
+    if not speaker.problem(recipe) and rollout % recipe.minibatch_size == 0 and not speaker.epoch(recipe).dropped:
+        return recipe, ""
+    if speaker.says_count:
+        count = nearest_divisor(rollout, min(recipe.num_minibatches, rollout))
+        size, reason = rollout // count, f"the divisor of {rollout:,} nearest to {recipe.num_minibatches:,}"
+    else:
+        choice = automatic_minibatch(rollout)
+        size, reason = choice.size, choice.reason
+    return speaker.adapt(replace(recipe, minibatch_size=size)), reason
+
+
+def _edits(speaker: Dialect, heard: Heard, after: Recipe) -> tuple[Edit, ...]:
+    """The keys whose value changes. The number of environments is written only where the file has a number for it."""
+    said = speaker.say(after)
+    edits = []
+    for entry in speaker.keys:
+        new = said.get(entry.name if entry.concept == EXTRA else entry.concept)
+        old = heard.reading.values.get(entry.name)
+        present = entry.name in heard.reading.paths
+        if new is None or entry.concept in _BUDGET or new == old or not _sized(entry):
+            continue
+        if present and old not in (None, -1):
+            edits.append(Edit(heard.reading.paths[entry.name], new))
+        elif (entry.concept in _MINIBATCH and new != entry.default) or entry.name.endswith("seq_length"):
+            edits.append(_addition(speaker, heard, entry, new))
+    return tuple(edits)
+
+
+def _sized(entry: Key) -> bool:
+    return entry.concept in SHAPE_CONCEPTS or entry.name.endswith("seq_length")
+
+
+def _addition(speaker: Dialect, heard: Heard, entry: Key, value: Any) -> Edit:
+    """A key that the file lacks, beside a sibling of the same section."""
+    section = entry.name.rpartition(".")[0]
+    for sibling in speaker.keys:
+        path = heard.reading.paths.get(sibling.name)
+        if path is not None and sibling.name.rpartition(".")[0] == section:
+            leaf = entry.leaf if path[-1] == sibling.leaf or "." not in path[-1] else entry.name
+            return Edit((*path[:-1], leaf), value, beside=path)
+    return Edit((*heard.reading.level, entry.leaf), value, beside=next(iter(heard.reading.paths.values()), ()))
+
+
+def fit_config(
+    config: Mapping[str, Any],
+    dialect: str,
+    num_envs: int | None = None,
+    *,
+    key: str | None = None,
+    verbose: bool = True,
+) -> dict[str, Any]:
+    """The config made legal for `num_envs` environments, for a training script.
+
+    >>> agent_cfg = rollshape.fit_config(agent_cfg, dialect="rl_games", num_envs=env.num_envs)
+
+    The config itself is not touched; a copy comes back in which only sizes that would not work have changed. Prints
+    the batch configuration in the library's own names unless `verbose` is off.
+    """
+    result = fit(config, dialect, num_envs=num_envs, key=key)
+    fitted: dict[str, Any] = copy.deepcopy(dict(config))
+    for change in result.edits:
+        node: Any = fitted
+        for part in change.path[:-1]:
+            node = node[part]
+        node[change.path[-1]] = change.value
+    if verbose:
+        print(result.block())
+        for finding in result.plan.findings:
+            if finding.rule == "remainder":
+                print(f"[WARN]: {finding.message}")
+        if result.learning_rate_note():
+            print(f"[INFO]: {result.learning_rate_note()}")
+    return fitted

@@ -1,0 +1,108 @@
+"""What a library will do with a recipe: its Plan, in its own treatment of remainders and budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import surrounding_divisors
+from rollshape.geometry.memory import on_policy_memory
+from rollshape.geometry.minibatch import Split
+from rollshape.geometry.plan import Plan
+from rollshape.geometry.request import Request
+from rollshape.geometry.rules import Finding, findings
+
+_OWN_RULES = ("remainder", "lr-minibatch", "budget-rounding")  # they speak of Rollshape's own treatment
+
+
+def predict(dialect: Dialect, recipe: Recipe) -> Plan:
+    """The plan that the library runs; a recipe that it refuses is a RequestError in its own words."""
+    refusal = dialect.problem(recipe)
+    if refusal:
+        raise refused(dialect, recipe, refusal)
+    cut, updates = dialect.epoch(recipe), recipe.num_updates
+    if updates == 0:
+        raise RequestError(
+            "zero-updates",
+            f"{dialect.name}: a budget of {recipe.total_timesteps or 0:,} makes no update of {recipe.rollout_size:,}.",
+            f"The smallest budget that makes one is {dialect.exact_budget(1, recipe.rollout_size):,}.",
+        )
+    steps = dialect.steps_per_update(recipe)
+    drafted = Plan(
+        algo="ppo",
+        num_envs=recipe.num_envs,
+        num_steps=recipe.num_steps,
+        gae_window=recipe.gae_window,
+        rollout_size=recipe.rollout_size,
+        minibatch_size=cut.minibatch_size,
+        minibatch_source="user",
+        minibatch_reason=f"as {dialect.name} makes it",
+        num_minibatches=cut.num_minibatches,
+        last_minibatch_size=cut.last_minibatch_size,
+        dropped=cut.dropped,
+        num_epochs=recipe.num_epochs,
+        total_timesteps=recipe.total_timesteps,
+        actual_timesteps=None if updates is None else updates * recipe.rollout_size,
+        num_updates=updates,
+        gradient_steps=None if updates is None else updates * steps,
+        gradient_steps_per_update=steps,
+        sample_reuse=recipe.num_epochs * (1 - cut.dropped / recipe.rollout_size),
+        memory=on_policy_memory(Request(), recipe.num_envs, recipe.rollout_size, cut.minibatch_size),
+    )
+    request = Request(
+        gamma=recipe.hyper.get("gamma", 0.99),
+        gae_lambda=recipe.hyper.get("gae_lambda", 0.95),
+    )
+    general = [finding for finding in findings(drafted, request) if finding.rule not in _OWN_RULES]
+    return replace(drafted, findings=(*_remainder(dialect, recipe, cut), *general))
+
+
+def refused(dialect: Dialect, recipe: Recipe, refusal: str) -> RequestError:
+    rollout = recipe.rollout_size
+    legal = surrounding_divisors(rollout, min(recipe.minibatch_size, rollout))
+    return RequestError(
+        "divisibility",
+        f"{dialect.name} refuses {recipe.num_envs:,} × {recipe.num_steps:,} = {rollout:,} in minibatches of "
+        f"{recipe.minibatch_size:,}: {refusal}.",
+        f"Minibatches of {' or '.join(f'{size:,}' for size in legal)} divide it; `rollshape patch` repairs a file.",
+        [{"minibatch_size": size} for size in legal],
+    )
+
+
+def _remainder(dialect: Dialect, recipe: Recipe, cut: Split) -> tuple[Finding, ...]:
+    """What the library does with the samples that fill no minibatch, exactly."""
+    rest = recipe.rollout_size - recipe.num_minibatches * (recipe.rollout_size // recipe.num_minibatches)
+    if not dialect.says_count:
+        rest = recipe.rollout_size % recipe.minibatch_size
+    if rest == 0:
+        return ()
+    message = (
+        f"{rest:,} of {recipe.rollout_size:,} samples fill no minibatch: {dialect.name} {dialect.remainder_detail}."
+    )
+    if cut.dropped:
+        message += f" {lost_samples(recipe, cut.dropped)}" if dialect.name.endswith("rsl_rl") else ""
+    return (
+        Finding(
+            "remainder",
+            "warn",
+            message,
+            f"Minibatches of {' or '.join(f'{d:,}' for d in surrounding_divisors(recipe.rollout_size, cut.minibatch_size))}"
+            " divide the rollout.",
+            f"{dialect.library} {dialect.version}, its source",
+            {"remainder": rest, "dropped": cut.dropped, "last_minibatch_size": cut.last_minibatch_size},
+        ),
+    )
+
+
+def lost_samples(recipe: Recipe, dropped: int) -> str:
+    """Which (step, environment) pairs a time-major tail holds."""
+    n, t = recipe.num_envs, recipe.num_steps
+    whole, part = divmod(dropped, n)
+    lost = []
+    if part:
+        lost.append(f"step {t - whole - 1} of environments {n - part}…{n - 1}")
+    if whole:
+        lost.append(f"steps {t - whole}…{t - 1} of all environments")
+    return f"Never trained on: {', '.join(lost)}."

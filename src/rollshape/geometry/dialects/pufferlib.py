@@ -1,0 +1,87 @@
+"""PufferLib 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.minibatch import Remainder, Split
+
+_LARGEST_MICROBATCH = 32_768
+
+
+class PufferLib(Dialect):
+    """Minibatches are whole segments of `bptt_horizon`, drawn by priority; `batch_size` is the rollout."""
+
+    name = "pufferlib"
+    library = "PufferLib PuffeRL"
+    version = "3.0.0"
+    layout = "dotted"
+    keys = (
+        Key("vec.num_envs", "num_envs", 2),
+        Key("env.num_envs", EXTRA, 1),
+        Key("train.batch_size", "rollout_size", "auto"),
+        Key("train.bptt_horizon", "num_steps", 64),
+        Key("train.minibatch_size", "minibatch_size", 8192),
+        Key("train.max_minibatch_size", EXTRA, _LARGEST_MICROBATCH),
+        Key("train.update_epochs", "num_epochs", 1),
+        Key("train.total_timesteps", "total_timesteps", 10_000_000),
+        Key("train.learning_rate", "learning_rate", 0.015),
+        Key("train.gamma", "gamma", 0.995),
+        Key("train.gae_lambda", "gae_lambda", 0.9),
+        Key("train.clip_coef", "clip_range", 0.2),
+        Key("train.ent_coef", "entropy_coef", 0.001),
+        Key("train.vf_coef", "value_coef", 2.0, scale=0.5),
+        Key("train.max_grad_norm", "max_grad_norm", 1.5),
+    )
+    remainder = Remainder.DROP
+    remainder_detail = "makes floor(epochs × rollout / minibatch) draws; there is no pass over all data"
+    rounds_up = True
+    shuffle = Shuffle.PRIORITY
+    time_limit = TimeLimit.IGNORED
+    notes = (
+        "its optimiser is Muon by default: a learning rate of Adam does not carry over",
+        "the last step of a segment has no advantage; rewards are clamped to ±1",
+    )
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        n = self.required(said, "num_envs") * (said.get("env.num_envs") or 1)
+        window = self.required(said, "num_steps")
+        asked = said.get("rollout_size")
+        rollout = n * window if asked in (None, "auto") else asked
+        refusal = ""
+        if rollout % (n * window):
+            refusal = f"batch_size {rollout:,} is not a multiple of {n:,} agents × bptt_horizon {window:,}"
+        steps = max(1, round(rollout / (n * window))) * window
+        return replace(self.recipe(said, n, steps, refusal), gae_window=window)
+
+    def problem(self, recipe: Recipe) -> str:
+        if recipe.refusal:
+            return recipe.refusal
+        if recipe.minibatch_size > recipe.rollout_size:
+            return f"APIUsageError: batch_size {recipe.rollout_size} must be >= minibatch_size {recipe.minibatch_size}"
+        if recipe.minibatch_size % recipe.gae_window:
+            return f"APIUsageError: minibatch_size {recipe.minibatch_size} % bptt_horizon {recipe.gae_window}"
+        return ""
+
+    def say(self, recipe: Recipe) -> dict[str, Any]:
+        said = {**super().say(recipe), "num_steps": recipe.gae_window}
+        large = recipe.minibatch_size > _LARGEST_MICROBATCH
+        return said | ({"train.max_minibatch_size": recipe.minibatch_size} if large else {})
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        return self.adapted_to_windows(recipe)
+
+    def epoch(self, recipe: Recipe) -> Split:
+        return Split(
+            recipe.rollout_size, recipe.minibatch_size, recipe.num_minibatches, recipe.minibatch_size,
+            dropped=recipe.rollout_size % recipe.minibatch_size,
+        )  # fmt: skip
+
+    def steps_per_update(self, recipe: Recipe) -> int:
+        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
+        micro = min(recipe.minibatch_size, most)
+        return recipe.num_epochs * recipe.rollout_size // micro // max(1, recipe.minibatch_size // micro)

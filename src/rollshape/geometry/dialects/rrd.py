@@ -1,0 +1,105 @@
+"""RRD: the reference code's names for its four batch sizes, and Rollshape's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.config import read_keys
+from rollshape.geometry.minibatch import Remainder
+from rollshape.geometry.plan import Plan, plan
+from rollshape.geometry.request import MOST_TIMESTEPS, whole_number
+
+
+def _shouted(name: str) -> tuple[str, ...]:
+    return (name.upper(),)  # shell scripts set them as TRAIN_BATCHES=64
+
+
+class RRD(Dialect):
+    """Replay, not rollouts. `rrd_batch_size` counts timesteps; the reference code floors the quotient silently."""
+
+    name = "rrd"
+    library = "Randomized Return Decomposition (reference code)"
+    version = "bc80473"
+    keys = (
+        Key("batch_size", "minibatch_size", 256, aliases=_shouted("batch_size")),
+        Key("train_batches", "num_minibatches", 100, aliases=_shouted("train_batches")),
+        Key("timesteps", "num_steps", 100, aliases=_shouted("timesteps")),
+        Key("rrd_batch_size", "trajectories", 256, aliases=_shouted("rrd_batch_size")),
+        Key("rrd_sample_size", "num_epochs", 64, aliases=_shouted("rrd_sample_size")),
+        Key("warmup", EXTRA, 10_000, aliases=_shouted("warmup")),
+        Key("buffer_size", EXTRA, 1_000_000, aliases=_shouted("buffer_size")),
+        Key("epochs", EXTRA, 3),
+        Key("cycles", EXTRA, 100),
+        Key("iterations", EXTRA, 100),
+        Key("total_timesteps", "total_timesteps"),
+    )
+    remainder = Remainder.DROP
+    remainder_detail = "floors rrd_batch_size / rrd_sample_size: a remainder is dropped, and zero trains nothing"
+    time_limit = TimeLimit.FINAL
+
+
+_NAMES = {  # the reference code's name → Rollshape's
+    "batch_size": "transition_batch_size",
+    "train_batches": "train_batches",
+    "timesteps": "steps_per_iteration",
+    "rrd_batch_size": "rrd_batch_size",
+    "rrd_sample_size": "rrd_sample_size",
+    "warmup": "learning_starts",
+    "buffer_size": "buffer_size",
+}
+_BUDGET = ("epochs", "cycles", "iterations", "timesteps")
+
+
+class _RollshapeRRD(Dialect):
+    name = "rollshape"
+    library = "Rollshape"
+    version = "0.1.0"
+    keys = tuple(Key(_NAMES.get(key.name, key.name), key.concept) for key in RRD.keys if key.name not in _BUDGET[:3])
+    remainder = Remainder.REFUSE
+    remainder_detail = ""
+    time_limit = TimeLimit.FINAL
+    others = frozenset({"num_envs", "num_steps", "algo"})
+
+
+def translate_rrd(
+    config: Mapping[str, Any], source: str, target: str, key: str | None
+) -> tuple[dict[str, Any], Plan, tuple[str, ...]]:
+    """(config, plan, not preserved) between the reference code's names and Rollshape's."""
+    for name in (source, target):
+        if name not in ("rrd", "rollshape"):
+            raise RequestError(
+                "family",
+                f"rrd trains from a replay, {name} from rollouts: their sizes mean different things.",
+                "Translate rrd to rollshape, or an on-policy dialect to another.",
+            )
+    speaker: Dialect = RRD() if source == "rrd" else _RollshapeRRD()
+    reading = read_keys(config, speaker, key)
+    numbers = {
+        name: whole_number(name, value, least=0 if name in ("warmup", "learning_starts") else 1, most=MOST_TIMESTEPS)
+        for name, value in reading.values.items()
+        if value is not None
+    }
+    if source == "rrd":
+        filled = {entry.name: entry.default for entry in speaker.keys if entry.default is not None} | numbers
+        total = filled.get("total_timesteps")
+        if total is None:
+            total = filled["epochs"] * filled["cycles"] * filled["iterations"] * filled["timesteps"]
+        sizes = {ours: filled[theirs] for theirs, ours in _NAMES.items()}
+    else:
+        total = numbers.pop("total_timesteps", None)
+        sizes = numbers
+    result = plan(algo="rrd", total_timesteps=total, **sizes)
+    lost = tuple(f"{name}: no counterpart in {target}" for name in reading.others)
+    return _written(result, target), result, lost
+
+
+def _written(result: Plan, target: str) -> dict[str, Any]:
+    sizes = vars(result.replay)
+    if target == "rollshape":
+        written: dict[str, Any] = {"algo": "rrd", **{ours: sizes[ours] for ours in _NAMES.values()}}
+    else:
+        written = {theirs: sizes[ours] for theirs, ours in _NAMES.items()}
+    return written | ({"total_timesteps": result.total_timesteps} if result.total_timesteps else {})

@@ -1,0 +1,54 @@
+"""RSL-RL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shuffle, TimeLimit
+from rollshape.geometry.minibatch import Remainder
+
+
+class RslRl(Dialect):
+    """K minibatches, shuffled once; what does not divide is never trained on."""
+
+    name = "rsl_rl"
+    library = "RSL-RL PPO"
+    version = "5.5.1"
+    keys: ClassVar[tuple[Key, ...]] = (
+        Key("num_envs", "num_envs"),
+        Key("num_steps_per_env", "num_steps"),
+        Key("algorithm.num_mini_batches", "num_minibatches", 4),
+        Key("algorithm.num_learning_epochs", "num_epochs", 5),
+        Key("max_iterations", "num_updates", aliases=("num_learning_iterations",)),
+        Key("algorithm.learning_rate", "learning_rate", 1e-3),
+        Key("algorithm.gamma", "gamma", 0.99),
+        Key("algorithm.lam", "gae_lambda", 0.95),
+        Key("algorithm.clip_param", "clip_range", 0.2),
+        Key("algorithm.entropy_coef", "entropy_coef", 0.01),
+        Key("algorithm.value_loss_coef", "value_coef", 1.0),
+        Key("algorithm.max_grad_norm", "max_grad_norm", 1.0),
+        Key("algorithm.desired_kl", "adaptive_kl", 0.01),
+        Key("algorithm.schedule", EXTRA, "adaptive"),
+    )
+    remainder = Remainder.DROP
+    remainder_detail = (
+        "drops the tail without a word: the last steps of the highest-numbered environments, every update"
+    )
+    shuffle = Shuffle.ONCE
+    normalise = Normalise.ROLLOUT
+    time_limit = TimeLimit.CURRENT
+    notes: ClassVar[tuple[str, ...]] = (
+        "continuous actions only",
+        "the gradient norms of actor and critic are clipped apart",
+    )
+
+    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        heard = super().hear_hyper(values)
+        if values.get("algorithm.schedule", "adaptive") != "adaptive":
+            heard.pop("adaptive_kl", None)
+        return heard
+
+    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        said = super().say_hyper(hyper)
+        return said | {"algorithm.schedule": "adaptive" if "adaptive_kl" in hyper else "fixed"}

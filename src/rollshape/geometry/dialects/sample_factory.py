@@ -1,0 +1,98 @@
+"""Sample Factory, in its synchronous mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.minibatch import Remainder
+
+
+class SampleFactory(Dialect):
+    """A dataset is `num_batches_per_epoch` × `batch_size`, made of whole trajectories of `rollout` steps."""
+
+    name = "sample_factory"
+    library = "Sample Factory APPO, synchronous"
+    version = "2.1.1"
+    keys = (
+        Key("num_workers", "workers"),
+        Key("num_envs_per_worker", "envs_per_worker", 2),
+        Key("worker_num_splits", EXTRA, 2),
+        Key("rollout", "num_steps", 32),
+        Key("batch_size", "minibatch_size", 1024),
+        Key("num_batches_per_epoch", "num_minibatches", 1),
+        Key("num_epochs", "num_epochs", 1),
+        Key("train_for_env_steps", "total_timesteps"),
+        Key("async_rl", EXTRA, True),
+        Key("learning_rate", "learning_rate", 1e-4),
+        Key("gamma", "gamma", 0.99),
+        Key("gae_lambda", "gae_lambda", 0.95),
+        Key("ppo_clip_ratio", "clip_range", 0.1),
+        Key("exploration_loss_coeff", "entropy_coef", 0.003),
+        Key("value_loss_coeff", "value_coef", 0.5),
+        Key("max_grad_norm", "max_grad_norm", 4.0),
+        Key("lr_schedule_kl_threshold", "adaptive_kl", 0.008),
+        Key("lr_schedule", EXTRA, "constant"),
+    )
+    remainder = Remainder.REFUSE
+    remainder_detail = "AssertionError at the first training step: experience_size % batch_size"
+    shuffle = Shuffle.NONE
+    time_limit = TimeLimit.TERMINAL
+    others = frozenset({"num_batches_to_accumulate", "num_epochs_to_accumulate"})
+    notes = (
+        "the ratio is clipped to [1/(1+ε), 1+ε], not to [1−ε, 1+ε]",
+        "async_rl, its default, trains on data of older policies, tied to no rollout: it is switched off",
+        "the budget counts skipped frames",
+    )
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        n = said.get("num_envs") or self.required(said, "workers") * said["envs_per_worker"]
+        window, size, count = said["num_steps"], said["minibatch_size"], said["num_minibatches"]
+        refusal = ""
+        if size * count % (n * window):
+            refusal = (
+                f"batch_size × num_batches_per_epoch = {size * count:,} is not a multiple of "
+                f"{n:,} environments × {window:,} steps = {n * window:,}"
+            )
+        steps = max(1, round(size * count / (n * window))) * window
+        return replace(self.recipe(said, n, steps, refusal), gae_window=window)
+
+    def say(self, recipe: Recipe) -> dict[str, Any]:
+        return {
+            **super().say(recipe),
+            "num_steps": recipe.gae_window,
+            "workers": 1,
+            "envs_per_worker": recipe.num_envs,
+            "worker_num_splits": 2 if recipe.num_envs % 2 == 0 else 1,
+            "async_rl": False,
+        }
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        return self.adapted_to_windows(recipe)
+
+    def updates(self, total: int, rollout: int) -> int:
+        return total // rollout + 1  # it stops when the budget is exceeded, not when it is reached
+
+    def exact_budget(self, updates: int, rollout: int) -> int:
+        return max(1, updates * rollout - 1)
+
+    def problem(self, recipe: Recipe) -> str:
+        if not recipe.refusal and recipe.minibatch_size % recipe.gae_window:
+            size, window = recipe.minibatch_size, recipe.gae_window
+            return f"batch_size {size} is no multiple of rollout {window}: {self.remainder_detail}"
+        return super().problem(recipe)
+
+    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        heard = super().hear_hyper(values)
+        if not str(values.get("lr_schedule", "")).startswith("kl_adaptive"):
+            heard.pop("adaptive_kl", None)
+        if heard.get("max_grad_norm") == 0:
+            del heard["max_grad_norm"]
+        return heard
+
+    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        said = super().say_hyper(hyper)
+        return said | {"lr_schedule": "kl_adaptive_minibatch" if "adaptive_kl" in hyper else "constant"}

@@ -1,0 +1,64 @@
+"""skrl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.minibatch import Remainder
+
+_ADAPTIVE = "KLAdaptiveLR"
+_ADAPTIVE_DEFAULT = 0.008
+
+
+class Skrl(Dialect):
+    """`timesteps` counts vector steps; from 2.1 on a remainder is spread over the minibatches."""
+
+    name = "skrl"
+    library = "skrl PPO (torch)"
+    version = "2.1.1"
+    keys: ClassVar[tuple[Key, ...]] = (
+        Key("num_envs", "num_envs"),
+        Key("agent.rollouts", "num_steps", 16),
+        Key("agent.mini_batches", "num_minibatches", 2),
+        Key("agent.learning_epochs", "num_epochs", 8),
+        Key("trainer.timesteps", "vector_steps"),
+        Key("agent.learning_rate", "learning_rate", 1e-3),
+        Key("agent.discount_factor", "gamma", 0.99),
+        Key("agent.gae_lambda", "gae_lambda", 0.95, aliases=("lambda",)),
+        Key("agent.ratio_clip", "clip_range", 0.2),
+        Key("agent.entropy_loss_scale", "entropy_coef", 0.0),
+        Key("agent.value_loss_scale", "value_coef", 2.5),
+        Key("agent.grad_norm_clip", "max_grad_norm", 0.5),
+        Key("agent.kl_threshold", "target_kl"),
+        Key("agent.learning_rate_scheduler", EXTRA),
+        Key("agent.learning_rate_scheduler_kwargs", EXTRA),
+    )
+    remainder = Remainder.BALANCE
+    remainder_detail = "spreads the rest: the first minibatches are one sample larger (2.0 and older drop the tail)"
+    normalise = Normalise.ROLLOUT
+    time_limit = TimeLimit.IGNORED
+    notes: ClassVar[tuple[str, ...]] = (
+        "memory_size must equal rollouts; nothing checks it",
+        "kl_threshold leaves only the current epoch",
+        "before 2.1 minibatches are contiguous blocks, never shuffled",
+    )
+
+    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        heard = super().hear_hyper(values)
+        for off in ("target_kl", "max_grad_norm"):
+            if not heard.get(off, 1) > 0:  # zero switches either off
+                del heard[off]
+        if str(values.get("agent.learning_rate_scheduler", "")).endswith(_ADAPTIVE):
+            options = values.get("agent.learning_rate_scheduler_kwargs")
+            chosen = options.get("kl_threshold") if isinstance(options, Mapping) else None
+            heard["adaptive_kl"] = float(chosen or _ADAPTIVE_DEFAULT)
+        return heard
+
+    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        said = super().say_hyper(hyper)
+        if "adaptive_kl" in hyper:
+            said["agent.learning_rate_scheduler"] = _ADAPTIVE
+            said["agent.learning_rate_scheduler_kwargs"] = {"kl_threshold": hyper["adaptive_kl"]}
+        return said

@@ -1,0 +1,65 @@
+"""Stoix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import divisors
+from rollshape.geometry.minibatch import Remainder
+
+_EVALUATIONS = 20
+
+
+class Stoix(Dialect):
+    """Hydra keys; updates are rounded down to a multiple of the number of evaluations."""
+
+    name = "stoix"
+    library = "Stoix ff_ppo (Anakin, one device)"
+    version = "2026-03"
+    layout = "dotted"
+    keys = (
+        Key("arch.total_num_envs", "num_envs", 1024),
+        Key("system.rollout_length", "num_steps", 128),
+        Key("system.num_minibatches", "num_minibatches", 16),
+        Key("system.epochs", "num_epochs", 4),
+        Key("arch.total_timesteps", "total_timesteps", 10_000_000),
+        Key("arch.num_updates", "num_updates"),
+        Key("arch.num_evaluation", EXTRA, _EVALUATIONS),
+        Key("system.actor_lr", "learning_rate", 3e-4),
+        Key("system.critic_lr", EXTRA, 3e-4),
+        Key("system.gamma", "gamma", 0.99),
+        Key("system.gae_lambda", "gae_lambda", 0.95),
+        Key("system.clip_eps", "clip_range", 0.2),
+        Key("system.ent_coef", "entropy_coef", 0.01),
+        Key("system.vf_coef", "value_coef", 0.5, scale=0.5),
+        Key("system.max_grad_norm", "max_grad_norm", 0.5),
+    )
+    remainder = Remainder.REFUSE
+    remainder_detail = "TypeError: cannot reshape array of {rollout} samples"
+    normalise = Normalise.ROLLOUT
+    time_limit = TimeLimit.FINAL
+    notes = ("actor and critic have optimisers of their own, so the value coefficient hardly matters",)
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        said = dict(said)
+        if said.get("total_timesteps") is not None:
+            said["num_updates"] = None  # total_timesteps wins
+        recipe = super().hear(said)
+        if recipe.num_updates is None:
+            return recipe
+        evaluations = said.get("arch.num_evaluation") or _EVALUATIONS
+        return replace(recipe, num_updates=recipe.num_updates // evaluations * evaluations)
+
+    def say(self, recipe: Recipe) -> dict[str, Any]:
+        said = {**super().say(recipe), "num_updates": None}
+        if recipe.num_updates:
+            said["arch.num_evaluation"] = max(d for d in divisors(recipe.num_updates) if d <= _EVALUATIONS)
+        return said
+
+    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        said = super().say_hyper(hyper)
+        return said | ({"system.critic_lr": said["system.actor_lr"]} if "system.actor_lr" in said else {})
