@@ -24,7 +24,7 @@ def run(argv: Sequence[str]) -> None:
     known: list[Dialect] = [*DIALECTS.values(), RRD()]
     if args.name is not None:
         known = [RRD() if args.name == "rrd" else resolve(args.name, None)]
-    from rollshape.cli.output import console, print_json
+    from rollshape.cli.output import print_json
 
     if args.json:
         print_json([describe(dialect) for dialect in known])
@@ -35,7 +35,7 @@ def run(argv: Sequence[str]) -> None:
             for item in value.items() if isinstance(value, dict) else value if isinstance(value, list) else ():
                 print(f"  {item[0]:<38} {item[1]}" if isinstance(item, tuple) else f"  {item}")
     else:
-        console().print(_table(known))
+        print(_table(known))
 
 
 def describe(dialect: Dialect) -> dict[str, Any]:
@@ -61,22 +61,19 @@ def _meaning(concept: str, scale: float, name: str, default: Any) -> str:
     return f"{what}{factor}" + (f" (default {default})" if default is not None else "")
 
 
-def _table(known: list[Dialect]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 1))
-    for column in ("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "a remainder is"):
-        table.add_column(column)
-    verbs = {"refuse": "refused", "drop": "dropped", "short": "a short one", "merge": "merged", "wrap": "wrapped"}
+def _table(known: list[Dialect]) -> str:
+    """A row a dialect: its keys, and what becomes of a remainder."""
+    cells = (
+        ("num_envs", "workers"),
+        ("num_steps", "rollout_size"),
+        ("minibatch_size", "num_minibatches"),
+        ("num_epochs",),
+        ("num_updates", "total_timesteps", "vector_steps"),
+    )
+    rows = [("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "remainder")]
     for dialect in known:
         named = {key.concept: key.leaf for key in dialect.keys if key.concept in SHAPE_CONCEPTS}
-        cells = (
-            ("num_envs", "workers"),
-            ("num_steps", "rollout_size"),
-            ("minibatch_size", "num_minibatches"),
-            ("num_epochs",),
-            ("total_timesteps", "vector_steps", "num_updates"),
-        )
-        row = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
-        table.add_row(dialect.name, *row, verbs.get(dialect.remainder.value, "balanced"))
-    return table
+        found = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
+        rows.append((dialect.name, *found, dialect.remainder.value))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from rollshape.geometry.memory import Memory, human_bytes
 from rollshape.geometry.plan import Plan
@@ -30,13 +29,10 @@ def show_plan(plan: Plan) -> None:
     """The plan as a block: a line a size, with where it came from and why."""
     out = console()
     out.print("[bold]Batch configuration[/bold]")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    table.add_column()
-    for name, value, note in _rows(plan):
-        table.add_row(name, value, escape(note))
-    out.print(table)
+    rows = list(_rows(plan))
+    names, values = (max(len(row[i]) for row in rows) for i in (0, 1))
+    for name, value, note in rows:
+        out.print(f"  [dim]{name:<{names}}[/dim]  {value:>{values}}  {escape(note)}".rstrip())
     for note in plan.repaired:
         out.print(f"[green]repaired[/green] {escape(note)}")
     show_findings(plan.findings)

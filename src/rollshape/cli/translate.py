@@ -51,6 +51,8 @@ def run(argv: Sequence[str]) -> None:
     )
     for line in result.not_preserved:
         print(f"# not preserved: {line}", file=sys.stderr)
+    for line in result.notes:
+        print(f"# note: {line}", file=sys.stderr)
     show_findings([finding for finding in plan.findings if finding.rule == "remainder"])
 
 

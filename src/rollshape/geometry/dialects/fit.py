@@ -70,7 +70,8 @@ def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None,
     speaker = resolve(dialect, values)
     heard = read(values, speaker, num_envs=num_envs, key=key, guesses=DIALECTS)
     after, reason = _legal(speaker, heard.recipe)
-    return Fit(speaker, heard.recipe, after, predict(speaker, after), _edits(speaker, heard, after), reason)
+    plan = predict(speaker, after, "auto" if reason else "user")
+    return Fit(speaker, heard.recipe, after, plan, _edits(speaker, heard, after), reason)
 
 
 def _legal(speaker: Dialect, recipe: Recipe) -> tuple[Recipe, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.rl_games import RlGames
 from rollshape.geometry.dialects.rsl_rl import RslRl
@@ -29,7 +29,10 @@ class IsaacLabRlGames(RlGames):
     library = "Isaac Lab with rl_games"
     version = "2.3.2"
     layout = "nested"
-    keys = _placed(RlGames.keys, "params.config")
+    keys = (*_placed(RlGames.keys, "params.config"), Key("params.config.num_actors", EXTRA, -1))
+
+    def hear(self, said: Mapping[str, Any]) -> Recipe:
+        return super().hear({**said, "num_envs": said.get("num_envs") or said.get("params.config.num_actors")})
 
     def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         return RlGames().hear_hyper({name.removeprefix("params.config."): value for name, value in values.items()})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.cut import MinibatchSource
+from rollshape.geometry.dialects.base import Dialect, Shuffle
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import surrounding_divisors
 from rollshape.geometry.memory import on_policy_memory
@@ -17,7 +18,7 @@ from rollshape.geometry.rules import Finding, findings
 _OWN_RULES = ("remainder", "lr-minibatch", "budget-rounding")  # they speak of Rollshape's own treatment
 
 
-def predict(dialect: Dialect, recipe: Recipe) -> Plan:
+def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") -> Plan:
     """The plan that the library runs; a recipe that it refuses is a RequestError in its own words."""
     refusal = dialect.problem(recipe)
     if refusal:
@@ -37,7 +38,7 @@ def predict(dialect: Dialect, recipe: Recipe) -> Plan:
         gae_window=recipe.gae_window,
         rollout_size=recipe.rollout_size,
         minibatch_size=cut.minibatch_size,
-        minibatch_source="user",
+        minibatch_source=source,
         minibatch_reason=f"as {dialect.name} makes it",
         num_minibatches=cut.num_minibatches,
         last_minibatch_size=cut.last_minibatch_size,
@@ -81,15 +82,15 @@ def _remainder(dialect: Dialect, recipe: Recipe, cut: Split) -> tuple[Finding, .
     message = (
         f"{rest:,} of {recipe.rollout_size:,} samples fill no minibatch: {dialect.name} {dialect.remainder_detail}."
     )
-    if cut.dropped:
-        message += f" {lost_samples(recipe, cut.dropped)}" if dialect.name.endswith("rsl_rl") else ""
+    if cut.dropped and dialect.shuffle is Shuffle.ONCE:
+        message += f" {lost_samples(recipe, cut.dropped)}"
+    legal = " or ".join(f"{size:,}" for size in surrounding_divisors(recipe.rollout_size, cut.minibatch_size))
     return (
         Finding(
             "remainder",
             "warn",
             message,
-            f"Minibatches of {' or '.join(f'{d:,}' for d in surrounding_divisors(recipe.rollout_size, cut.minibatch_size))}"
-            " divide the rollout.",
+            f"Minibatches of {legal} divide the rollout.",
             f"{dialect.library} {dialect.version}, its source",
             {"remainder": rest, "dropped": cut.dropped, "last_minibatch_size": cut.last_minibatch_size},
         ),

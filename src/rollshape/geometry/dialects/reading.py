@@ -40,7 +40,7 @@ def read(
         present = entry.name in reading.values
         value = _checked(entry, reading.values[entry.name]) if present else None
         if value is None and not (present and entry.nullable):
-            value = entry.default
+            value = None if entry.default == -1 else entry.default
             if entry.concept in SHAPE_CONCEPTS and value is not None:
                 assumed.append(f"{entry.name} {value}")
         name = entry.name if entry.concept == EXTRA else entry.concept

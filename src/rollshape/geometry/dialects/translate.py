@@ -23,9 +23,15 @@ class Translation:
     config: dict[str, Any]
     plan: Plan
     not_preserved: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what the target's users should know
 
     def to_dict(self) -> dict[str, Any]:
-        return {"config": self.config, "plan": self.plan.to_dict(), "not_preserved": list(self.not_preserved)}
+        return {
+            "config": self.config,
+            "plan": self.plan.to_dict(),
+            "not_preserved": list(self.not_preserved),
+            "notes": list(self.notes),
+        }
 
 
 def translate(
@@ -67,9 +73,8 @@ def translate(
         *heard.reading.notes,
         *_assumptions(heard, speaker),
         *(f"{name}: no counterpart in {listener.name}" for name in heard.reading.others),
-        *(f"note: {text}" for text in listener.notes),
     )
-    return Translation(result, after, lost)
+    return Translation(result, after, lost, listener.notes)
 
 
 def _effective(recipe: Recipe, plan: Plan) -> Recipe:
@@ -86,7 +91,8 @@ def _shape_changes(before: Plan, after: Plan, speaker: Dialect, listener: Dialec
     if old != new:
         yield f"gradient steps per update: {old:,} in {speaker.name}, {new:,} in {listener.name}"
     if before.split.dropped != after.split.dropped:
-        yield f"left out of an epoch: {before.dropped:,} samples in {speaker.name}, {after.dropped:,} in {listener.name}"
+        old, new = before.dropped, after.dropped
+        yield f"samples left out of an epoch: {old:,} in {speaker.name}, {new:,} in {listener.name}"
     elif before.last_minibatch_size != after.last_minibatch_size:
         yield (
             f"last minibatch: {before.last_minibatch_size:,} samples in {speaker.name}, "
