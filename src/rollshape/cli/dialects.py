@@ -70,10 +70,12 @@ def _table(known: list[Dialect]) -> str:
         ("num_epochs",),
         ("num_updates", "total_timesteps", "vector_steps"),
     )
-    rows = [("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "remainder")]
+    rows: list[tuple[str, ...]] = [("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "remainder")]
     for dialect in known:
         named = {key.concept: key.leaf for key in dialect.keys if key.concept in SHAPE_CONCEPTS}
         found = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
         rows.append((dialect.name, *found, dialect.remainder.value))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
-from rollshape.geometry.plan import plan
+from rollshape.geometry.plan import Plan, plan
 from rollshape.geometry.request import Request
 
 
@@ -50,12 +50,12 @@ def _with_environment(request: Request, env: str) -> Request:
     return replace(request, **{k: v for k, v in measured.items() if getattr(request, k) == defaults[k]})
 
 
-def _draw(kind: str | None, result: Any) -> str:
+def _draw(kind: str | None, result: Plan) -> str:
     if kind is None:
         return ""
-    from rollshape.geometry import diagram
+    from rollshape.geometry.diagram import mermaid, svg, text
 
-    return {"text": diagram.text, "mermaid": diagram.mermaid, "svg": diagram.svg}[kind](result)
+    return {"text": text, "mermaid": mermaid, "svg": svg}[kind](result)
 
 
 def _explain(name: str, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import gcd
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.recipe import Recipe
@@ -42,6 +42,9 @@ class TimeLimit(StrEnum):
     IGNORED = "is not seen: the return runs on into the next episode"
 
 
+NO_OFF: Final = object()
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key of a config: its name (`section.name` where it is nested), what it means, and its default.
@@ -54,7 +57,7 @@ class Key:
     default: Any = None
     scale: float = 1
     aliases: tuple[str, ...] = ()
-    nullable: bool = False  # null is a value of its own, not an absent one
+    off: Any = NO_OFF  # the value that means "none of it", where there is one (for a minibatch: the whole rollout)
 
     @property
     def leaf(self) -> str:
@@ -196,13 +199,17 @@ class Dialect:
         heard = dict(self.fixed)
         for key in self.hyper_keys:
             value = values.get(key.name, key.default)
-            if value is not None:
+            if value is not None and value != key.off:
                 heard[key.concept] = _clean(key.scale * finite(key.name, value))
         return heard
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        """Values by key name, from hyperparameters by concept."""
-        return {key.name: _clean(hyper[key.concept] / key.scale) for key in self.hyper_keys if key.concept in hyper}
+        """Values by key name, from hyperparameters by concept; None is left out unless it switches something off."""
+        said = {key.name: _clean(hyper[key.concept] / key.scale) for key in self.hyper_keys if key.concept in hyper}
+        for key in self.hyper_keys:  # what the source does not do is switched off, or else shown as it applies
+            if key.concept not in hyper and key.concept != "adaptive_kl":  # (a schedule switches that)
+                said |= {key.name: key.default if key.off is NO_OFF else key.off}
+        return said
 
     # What the library does
 
@@ -210,6 +217,8 @@ class Dialect:
         """The nearest recipe that the library can say: rollout_size stays, then minibatch_size, then epochs."""
         rollout, size = recipe.rollout_size, min(recipe.minibatch_size, recipe.rollout_size)
         count = max(1, rollout // size)
+        if rollout // recipe.num_minibatches == size:
+            count = recipe.num_minibatches  # said as a number of minibatches, which may leave more than one over
         if self.remainder is Remainder.REFUSE:
             size = nearest_divisor(rollout, size)
             count = rollout // size

@@ -30,7 +30,7 @@ class BaselinesPPO2(Dialect):
         Key("cliprange", "clip_range", 0.2),
         Key("ent_coef", "entropy_coef", 0.0),
         Key("vf_coef", "value_coef", 0.5, scale=0.5),
-        Key("max_grad_norm", "max_grad_norm", 0.5),
+        Key("max_grad_norm", "max_grad_norm", 0.5, off=None),
     )
     remainder = Remainder.REFUSE
     remainder_detail = "AssertionError: nbatch % nminibatches == 0"

@@ -55,7 +55,7 @@ class ManiSkill(CleanRL):
         Key("ent_coef", "entropy_coef", 0.0),
         Key("vf_coef", "value_coef", 0.5, scale=0.5),
         Key("max_grad_norm", "max_grad_norm", 0.5),
-        Key("target_kl", "target_kl", 0.1),
+        Key("target_kl", "target_kl", 0.1, off=None),
     )
     time_limit = TimeLimit.FINAL
     others = CleanRL.others | {"num_eval_envs", "num_eval_steps"}

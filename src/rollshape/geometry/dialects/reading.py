@@ -39,7 +39,7 @@ def read(
     for entry in dialect.keys:
         present = entry.name in reading.values
         value = _checked(entry, reading.values[entry.name]) if present else None
-        if value is None and not (present and entry.nullable):
+        if value is None and not (present and entry.off is None):
             value = None if entry.default == -1 else entry.default
             if entry.concept in SHAPE_CONCEPTS and value is not None:
                 assumed.append(f"{entry.name} {value}")
@@ -68,7 +68,7 @@ def _checked(entry: Key, value: Any) -> Any:
         return value
     if entry.concept in SHAPE_CONCEPTS:
         most = MOST_TIMESTEPS if entry.concept in _UNBOUNDED else MOST_SAMPLES
-        return None if value == -1 else whole_number(entry.name, value, most=most)
+        return None if value == -1 else whole_number(entry.name, value, least=entry.concept != "workers", most=most)
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
@@ -86,7 +86,7 @@ def write(recipe: Recipe, dialect: Dialect) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for entry in dialect.keys:
         value = hyper.get(entry.name, said.get(entry.name if entry.concept == EXTRA else entry.concept))
-        if value is not None or (entry.nullable and entry.concept in said):
+        if value is not None or (entry.off is None and (entry.concept in said or entry.name in hyper)):
             _place(config, entry, value, dialect.layout)
     return config
 

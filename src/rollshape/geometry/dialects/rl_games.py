@@ -101,7 +101,6 @@ class RlGames(Dialect):
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
         said = super().say_hyper(hyper)
-        if "grad_norm" in said:
-            said["truncate_grads"] = True
+        said["truncate_grads"] = "max_grad_norm" in hyper
         said["lr_schedule"] = "adaptive" if "kl_threshold" in said else "None"
         return said

@@ -30,7 +30,7 @@ class RLlib(Dialect):
         Key("rollout_fragment_length", EXTRA, "auto"),
         Key("train_batch_size_per_learner", "rollout_size", DEFAULT_BATCH, aliases=("train_batch_size",)),
         Key("num_learners", EXTRA, 0),
-        Key("minibatch_size", "minibatch_size", 128, nullable=True),
+        Key("minibatch_size", "minibatch_size", 128, off=None),
         Key("num_epochs", "num_epochs", 30),
         Key("training_iteration", "num_updates"),
         Key("lr", "learning_rate", 5e-5),

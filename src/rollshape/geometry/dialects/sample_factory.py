@@ -33,7 +33,7 @@ class SampleFactory(Dialect):
         Key("ppo_clip_ratio", "clip_range", 0.1),
         Key("exploration_loss_coeff", "entropy_coef", 0.003),
         Key("value_loss_coeff", "value_coef", 0.5),
-        Key("max_grad_norm", "max_grad_norm", 4.0),
+        Key("max_grad_norm", "max_grad_norm", 4.0, off=0.0),
         Key("lr_schedule_kl_threshold", "adaptive_kl", 0.008),
         Key("lr_schedule", EXTRA, "constant"),
     )
@@ -89,8 +89,6 @@ class SampleFactory(Dialect):
         heard = super().hear_hyper(values)
         if not str(values.get("lr_schedule", "")).startswith("kl_adaptive"):
             heard.pop("adaptive_kl", None)
-        if heard.get("max_grad_norm") == 0:
-            del heard["max_grad_norm"]
         return heard
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:

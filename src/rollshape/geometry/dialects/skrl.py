@@ -30,8 +30,8 @@ class Skrl(Dialect):
         Key("agent.ratio_clip", "clip_range", 0.2),
         Key("agent.entropy_loss_scale", "entropy_coef", 0.0),
         Key("agent.value_loss_scale", "value_coef", 2.5),
-        Key("agent.grad_norm_clip", "max_grad_norm", 0.5),
-        Key("agent.kl_threshold", "target_kl"),
+        Key("agent.grad_norm_clip", "max_grad_norm", 0.5, off=0.0),
+        Key("agent.kl_threshold", "target_kl", 0.0, off=0.0),
         Key("agent.learning_rate_scheduler", EXTRA),
         Key("agent.learning_rate_scheduler_kwargs", EXTRA),
     )
@@ -47,9 +47,6 @@ class Skrl(Dialect):
 
     def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         heard = super().hear_hyper(values)
-        for off in ("target_kl", "max_grad_norm"):
-            if not heard.get(off, 1) > 0:  # zero switches either off
-                del heard[off]
         if str(values.get("agent.learning_rate_scheduler", "")).endswith(_ADAPTIVE):
             options = values.get("agent.learning_rate_scheduler_kwargs")
             chosen = options.get("kl_threshold") if isinstance(options, Mapping) else None

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from rollshape.errors import RequestError
-from rollshape.geometry.rules import budget, enforced, minibatch, resources, window  # noqa: F401 (they register)
+from rollshape.geometry.rules import budget, enforced, minibatch, replay, resources, window  # noqa: F401 (they register)
 from rollshape.geometry.rules.base import CHECKS, PAGES, Finding, Page, Severity
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rollshape.geometry.cut import FULL_BATCH
 from rollshape.geometry.minibatch import shapes_dividing, wanted_minibatches
 from rollshape.geometry.rules.base import Observation, Severity, rule
 
@@ -38,7 +37,7 @@ def minibatch_range(plan: Plan, _: Request) -> Observation | None:
     Info on automatic plans, a warning on a value of your own.
     """
     size = plan.minibatch_size
-    if plan.algo in FULL_BATCH or SMALL <= size <= LARGE:
+    if plan.algo != "ppo" or SMALL <= size <= LARGE:
         return None
     low = size < SMALL
     return Observation(
@@ -60,7 +59,7 @@ def minibatches_per_epoch(plan: Plan, _: Request) -> Observation | None:
     Info on automatic plans, a warning on a value of your own.
     """
     count = plan.num_minibatches
-    if plan.algo in FULL_BATCH or FEWEST <= count <= MOST:
+    if plan.algo != "ppo" or FEWEST <= count <= MOST:
         return None
     wanted = min(max(count, FEWEST), MOST)
     return Observation(
@@ -114,7 +113,7 @@ def minibatch_envs(plan: Plan, _: Request) -> Observation | None:
     in a minibatch of M is N·(1 − C(NT−T, M)/C(NT, M)).
     """
     seen = expected_envs(plan.num_envs, plan.num_steps, plan.minibatch_size)
-    if seen >= SEVERAL_ENVS:
+    if plan.algo == "rrd" or seen >= SEVERAL_ENVS:
         return None
     return Observation(
         "warn" if plan.minibatch_source == "user" or plan.num_envs == 1 else "info",

@@ -32,7 +32,7 @@ def edge_weight(num_steps: int, gamma: float, gae_lambda: float) -> float:
 def edge_weight_rule(plan: Plan, request: Request) -> Observation | None:
     """A short window leans on the critic: the mean coefficient of V at its edge is γ(1−qᵀ)/(T(1−q)), q = γλ.
 
-    At γ = .99 and λ = .95 it is .81 for T = 8, .65 for 16, .45 for 32, .26 for 64, .13 for 128. What the
+    At γ = .99 and λ = .95 it is .81 for T = 8, .65 for 16, .45 for 32, .25 for 64, .13 for 128. What the
     critic gets wrong enters the gradient with this weight, and values travel only T steps an update.
     Above .8 it is a warning if you chose num_steps, else information; above .5 information.
     """

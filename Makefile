@@ -1,0 +1,46 @@
+# make demo: set up and take the tour.  make test: set up and run every check.
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p) 2>/dev/null)))
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check lint test-peers bench clean
+
+demo: $(VENV)/ready  ## a tour of the planner
+	@bash examples/tour.sh $(BIN)/rollshape
+
+test: lint  ## all checks but the peers'
+	$(BIN)/python -m pytest -n auto --ignore=tests/peers
+
+lint: $(VENV)/ready  ## style, types, and the layers of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-peers: $(PEERS)/ready  ## train with the real libraries and compare with our predictions
+	$(PEERS)/bin/python -m pytest tests/peers -n 2
+
+bench: $(VENV)/ready  ## how fast it starts and plans
+	$(BIN)/python benchmarks/plan.py
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	@echo "setting up $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rollshape needs Python 3.11 or newer; set PYTHON=…")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# torch comes alone and first, so that nothing else pulls in another build of it.
+$(PEERS)/ready: pyproject.toml constraints-peers.txt
+	@echo "setting up $(PEERS)"
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python $(PIP) torch==2.13.0
+	$(PEERS)/bin/python $(PIP) -c constraints-peers.txt stable-baselines3 rl-games skrl rsl-rl-lib 'ray[rllib]' \
+		pytest pytest-xdist -e .
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

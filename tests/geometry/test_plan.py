@@ -1,0 +1,186 @@
+"""Any request gives a legal plan, or a message with a legal alternative."""
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rollshape
+from rollshape.errors import RequestError
+from rollshape.geometry.plan import Plan, plan
+from rollshape.geometry.rules import PAGES
+
+counts = st.one_of(st.integers(1, 64), st.integers(1, 5_000), st.sampled_from([1, 2, 1031, 2**20, 2**40]))
+requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "algo": st.sampled_from(["ppo", "a2c", "reinforce"]),
+        "num_envs": counts,
+        "num_steps": counts,
+        "rollout_size": counts,
+        "minibatch_size": counts,
+        "num_minibatches": counts,
+        "num_epochs": st.integers(1, 20),
+        "total_timesteps": st.integers(1, 2**53),
+        "on_remainder": st.sampled_from(["error", "warn", "fix"]),
+    },
+)
+
+
+def assert_legal(made: Plan) -> None:
+    assert made.rollout_size == made.num_envs * made.num_steps
+    assert made.num_minibatches * made.minibatch_size == made.rollout_size - made.dropped
+    assert made.gradient_steps_per_update == made.num_epochs * made.num_minibatches
+    if made.num_updates is not None and made.total_timesteps is not None:
+        assert made.num_updates >= 1
+        assert made.actual_timesteps == made.num_updates * made.rollout_size <= made.total_timesteps
+        assert made.total_timesteps - made.actual_timesteps < made.rollout_size
+        assert made.gradient_steps == made.num_updates * made.num_epochs * made.num_minibatches
+    json.dumps(made.to_dict(), allow_nan=False)
+
+
+@settings(max_examples=20_000, deadline=None)
+@given(requests)
+def test_every_request_is_planned_or_answered(request: dict[str, Any]) -> None:
+    try:
+        made = plan(**request)
+    except RequestError as error:
+        assert error.rule in PAGES
+        assert error.fix
+        if error.rule not in ("contradiction", "memory"):
+            assert error.alternatives
+        for alternative in error.alternatives:
+            kept = {"algo", "total_timesteps", "num_epochs"} if error.rule != "zero-updates" else set(request)
+            kept -= {"num_epochs"} if error.rule == "full-batch" else set()
+            assert_alternative({name: request[name] for name in kept if name in request} | alternative)
+        return
+    assert_legal(made)
+    if request.get("on_remainder") != "warn":
+        assert made.dropped == 0
+    if request.get("on_remainder", "error") == "error":
+        for name in set(request) - {"algo", "on_remainder"}:
+            assert getattr(made, name) == request[name], "a user's own value always wins"
+
+
+def assert_alternative(request: dict[str, Any]) -> None:
+    """What a message offers must work, or fail for another reason than the one it answers."""
+    try:
+        assert_legal(plan(**request))
+    except RequestError as error:
+        assert error.rule in ("zero-updates", "memory", "full-batch", "whole-number")
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 5))
+def test_every_sample_is_used_once_an_epoch(num_envs: int, num_steps: int, epochs: int) -> None:
+    made = plan(num_envs=num_envs, num_steps=num_steps, num_epochs=epochs)
+    shuffle = random.Random(num_envs)
+    for _ in range(epochs):
+        order = shuffle.sample(range(made.rollout_size), made.rollout_size)
+        used = [sample for start, stop in made.split.bounds() for sample in order[start:stop]]
+        assert sorted(used) == list(range(made.rollout_size))
+
+
+def test_two_of_three_sizes_give_the_third() -> None:
+    assert plan(num_envs=8, rollout_size=1024).num_steps == 128
+    assert plan(num_steps=128, rollout_size=1024).num_envs == 8
+    assert plan(num_envs=8, minibatch_size=64, num_minibatches=16).num_steps == 128
+
+
+@pytest.mark.parametrize(
+    ("request_", "shape"),
+    [
+        ({}, (64, 32)),
+        ({"num_envs": 1}, (1, 2048)),
+        ({"num_envs": 2048}, (2048, 16)),
+        ({"num_steps": 128}, (16, 128)),
+        ({"num_steps": 5000}, (8, 5000)),
+        ({"rollout_size": 2048}, (64, 32)),
+        ({"num_envs": 64, "minibatch_size": 100}, (64, 50)),  # T is the next multiple that 100 divides
+    ],
+)
+def test_what_is_not_asked_for_is_chosen(request_: dict[str, int], shape: tuple[int, int]) -> None:
+    made = plan(**request_)
+    assert (made.num_envs, made.num_steps) == shape
+    assert set(made.chosen) >= {"num_envs", "num_steps"} - set(request_) - (
+        {"num_steps"} if "rollout_size" in request_ else set()
+    )
+
+
+def test_contradictions_are_named() -> None:
+    with pytest.raises(RequestError, match="64 × 32 = 2,048, but rollout_size = 1,000") as caught:
+        plan(num_envs=64, num_steps=32, rollout_size=1000)
+    assert caught.value.rule == "contradiction"
+    with pytest.raises(RequestError, match="64 × 4 = 256, but the rollout has 2,048"):
+        plan(num_envs=64, num_steps=32, minibatch_size=64, num_minibatches=4)
+    with pytest.raises(RequestError, match="uses a rollout once"):
+        plan(algo="a2c", num_epochs=4)
+
+
+def test_remainder_modes() -> None:
+    with pytest.raises(RequestError, match="6 samples are left over") as caught:
+        plan(num_envs=10, num_steps=103, minibatch_size=64)
+    assert {"num_envs": 10, "num_steps": 103, "minibatch_size": 103} in caught.value.alternatives
+    warned = plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="warn")
+    assert (warned.num_minibatches, warned.dropped) == (16, 6)
+    finding = next(finding for finding in warned.findings if finding.rule == "remainder")
+    assert "leaves out 6" in finding.message
+    assert finding.severity == "warn"
+    fixed = plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="fix")
+    assert (fixed.minibatch_size, fixed.num_minibatches) == (103, 10)
+    assert fixed.repaired == ("minibatch_size 64 → minibatch_size 103, the nearest divisor of 1,030",)
+
+
+def test_fix_changes_the_shape_where_the_minibatch_would_change_too_much() -> None:
+    fixed = plan(num_envs=1031, num_steps=1, minibatch_size=256, on_remainder="fix")
+    assert (fixed.num_envs, fixed.num_steps, fixed.minibatch_size) == (1024, 1, 256)
+    assert "1,031 × 1 = 1,031 → 1,024 × 1 = 1,024" in fixed.repaired[0]
+
+
+def test_warn_with_a_number_of_minibatches_keeps_the_number() -> None:
+    made = plan(num_envs=5, num_steps=3, num_minibatches=4, on_remainder="warn")
+    assert (made.minibatch_size, made.num_minibatches, made.dropped) == (3, 4, 3)
+
+
+def test_budget() -> None:
+    made = plan(num_envs=64, num_steps=32, total_timesteps=500_000, num_epochs=3)
+    assert made.num_updates == 244
+    assert made.actual_timesteps == 499_712
+    assert made.gradient_steps == 244 * 3 * 4
+    assert made.sample_reuse == 3
+    with pytest.raises(RequestError, match=r"less than one rollout of 2,048") as caught:
+        plan(num_envs=64, num_steps=32, total_timesteps=2_047)
+    assert caught.value.alternatives == [{"total_timesteps": 2_048}]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_envs", 0), ("num_envs", -4), ("num_envs", 2.5), ("num_envs", float("nan")), ("num_envs", float("inf")),
+        ("num_envs", "16"), ("num_envs", True), ("num_envs", 10**30), ("minibatch_size", 0), ("gamma", 1.5),
+        ("gamma", float("nan")), ("learning_rate", 0), ("algo", "sac"), ("obs_dtype", "float"), ("obs_shape", (0, 3)),
+        ("on_remainder", "ignore"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_named(name: str, value: Any) -> None:
+    request = {name: value} | ({"obs_shape": (4,)} if name == "obs_dtype" else {})
+    with pytest.raises(RequestError) as caught:
+        plan(**request)
+    assert name in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_plan_is_frozen_and_whole_floats_are_whole_numbers() -> None:
+    made = plan(num_envs=16.0, num_steps=16)
+    assert made.num_envs == 16
+    assert isinstance(made.num_envs, int)
+    with pytest.raises(AttributeError):
+        made.num_envs = 2  # type: ignore[misc]
+    assert replace(made, num_envs=2).num_envs == 2
+
+
+def test_the_public_name_is_the_same_function() -> None:
+    assert rollshape.plan is plan

@@ -1,0 +1,7 @@
+"""One thread each: the nets are tiny, and two workers share the machine."""
+
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
