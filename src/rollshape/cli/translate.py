@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects import translate
+from rollshape.geometry.dialects.translate import UNCLAIMED
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 from rollshape.geometry.dialects.yamlfile import read_text
 
@@ -49,8 +50,12 @@ def run(argv: Sequence[str]) -> None:
         f"{plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
         file=sys.stderr,
     )
+    unclaimed = [line.partition(":")[0] for line in result.not_preserved if f": {UNCLAIMED} " in line]
     for line in result.not_preserved:
-        print(f"# not preserved: {line}", file=sys.stderr)
+        if line.partition(":")[0] not in unclaimed:
+            print(f"# not preserved: {line}", file=sys.stderr)
+    if unclaimed:
+        print(f"# not preserved, {UNCLAIMED} {args.to}: {', '.join(unclaimed)}", file=sys.stderr)
     for line in result.notes:
         print(f"# note: {line}", file=sys.stderr)
     show_findings([finding for finding in plan.findings if finding.rule == "remainder"])

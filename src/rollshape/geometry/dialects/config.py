@@ -156,14 +156,14 @@ def read_keys(
             found[entry.name], note = _plain(entry, hit[1])
             paths[entry.name] = (*path, *hit[0])
             notes += [note] if note else []
-    others = tuple(_others(values, path, set(paths.values())))
-    for other in others:
-        leaf = other.rpartition(".")[2]
-        inside = other.startswith(".".join(path)) if path else True
-        near = near_miss(leaf, dialect, tuple(found)) if inside else None
+    inside = list(_others(level, (), {used[len(path) :] for used in paths.values()}))
+    for other in inside:
+        near = near_miss(other[-1], dialect, tuple(found))
         if near:
-            raise _misspelt(leaf, near, dialect)
-    return Reading(path, found, paths, others, tuple(notes))
+            raise _misspelt(other[-1], near, dialect)
+    # A level that the user picked stands for itself; around one that was found, the rest of the file is lost too.
+    others = _others(values, path, set(paths.values())) if key is None else ((*path, *other) for other in inside)
+    return Reading(path, found, paths, tuple(".".join(other) for other in others), tuple(notes))
 
 
 def _plain(entry: Key, value: Any) -> tuple[Any, str]:
@@ -180,8 +180,8 @@ def _plain(entry: Key, value: Any) -> tuple[Any, str]:
     return value, ""
 
 
-def _others(values: Mapping[str, Any], level: Path, used: set[Path], path: Path = ()) -> Iterator[str]:
-    """Dotted names of everything that no key claimed; a whole unclaimed mapping counts once."""
+def _others(values: Mapping[str, Any], level: Path, used: set[Path], path: Path = ()) -> Iterator[Path]:
+    """Paths of everything that no key claimed; a whole unclaimed mapping counts once."""
     for name, value in values.items():
         here = (*path, str(name))
         if here in used:
@@ -190,4 +190,4 @@ def _others(values: Mapping[str, Any], level: Path, used: set[Path], path: Path 
         if isinstance(value, Mapping) and towards:
             yield from _others(value, level, used, here)
         else:
-            yield ".".join(here)
+            yield here

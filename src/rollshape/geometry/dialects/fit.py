@@ -85,39 +85,44 @@ def _legal(speaker: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
     else:
         choice = automatic_minibatch(rollout)
         size, reason = choice.size, choice.reason
-    return speaker.adapt(replace(recipe, minibatch_size=size)), reason
+    return speaker.adapt(replace(recipe, minibatch_size=size, num_minibatches=rollout // size)), reason
 
 
 def _edits(speaker: Dialect, heard: Heard, after: Recipe) -> tuple[Edit, ...]:
-    """The keys whose value changes. The number of environments is written only where the file has a number for it."""
-    said = speaker.say(after)
+    """The sizes whose value changes; one that the config lacks is added if the library's default would not do."""
+    said = speaker.say(after) | _workers(heard.reading.values, speaker, after.num_envs)
     edits = []
     for entry in speaker.keys:
         new = said.get(entry.name if entry.concept == EXTRA else entry.concept)
-        old = heard.reading.values.get(entry.name)
-        present = entry.name in heard.reading.paths
-        if new is None or entry.concept in _BUDGET or new == old or not _sized(entry):
+        if (
+            new is None
+            or entry.concept in _BUDGET
+            or not (entry.concept in SHAPE_CONCEPTS or entry.leaf == "seq_length")
+        ):
             continue
-        if present and old not in (None, -1):
-            edits.append(Edit(heard.reading.paths[entry.name], new))
-        elif (entry.concept in _MINIBATCH and new != entry.default) or entry.name.endswith("seq_length"):
-            edits.append(_addition(speaker, heard, entry, new))
+        old = heard.reading.values.get(entry.name)
+        if old not in (None, -1):
+            edits += [Edit(heard.reading.paths[entry.name], new)] if new != old else []
+        elif new != entry.default and (entry.concept in _MINIBATCH or entry.default is not None):
+            edits.append(Edit(_place(speaker, heard, entry), new))
     return tuple(edits)
 
 
-def _sized(entry: Key) -> bool:
-    return entry.concept in SHAPE_CONCEPTS or entry.name.endswith("seq_length")
+def _workers(values: Mapping[str, Any], speaker: Dialect, num_envs: int) -> dict[str, int]:
+    """Environments spread over the workers that the config has, where that comes out even."""
+    sizes = {key.concept: values.get(key.name) or key.default for key in speaker.keys}
+    workers = max(1, sizes.get("workers") or 1)
+    return {"workers": workers, "envs_per_worker": num_envs // workers} if num_envs % workers == 0 else {}
 
 
-def _addition(speaker: Dialect, heard: Heard, entry: Key, value: Any) -> Edit:
-    """A key that the file lacks, beside a sibling of the same section."""
+def _place(speaker: Dialect, heard: Heard, entry: Key) -> tuple[str, ...]:
+    """Where a key that the config lacks belongs: beside those of its own section, spelt as they are."""
     section = entry.name.rpartition(".")[0]
     for sibling in speaker.keys:
         path = heard.reading.paths.get(sibling.name)
         if path is not None and sibling.name.rpartition(".")[0] == section:
-            leaf = entry.leaf if path[-1] == sibling.leaf or "." not in path[-1] else entry.name
-            return Edit((*path[:-1], leaf), value, beside=path)
-    return Edit((*heard.reading.level, entry.leaf), value, beside=next(iter(heard.reading.paths.values()), ()))
+            return (*path[:-1], entry.name if path[-1] == sibling.name else entry.leaf)
+    return (*heard.reading.level, entry.leaf)
 
 
 def fit_config(

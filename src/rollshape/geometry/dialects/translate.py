@@ -15,6 +15,8 @@ from rollshape.geometry.dialects.registry import DIALECTS, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
 from rollshape.geometry.plan import Plan
 
+UNCLAIMED = "no counterpart in"
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -72,7 +74,7 @@ def translate(
         *_behaviour_changes(speaker, listener),
         *heard.reading.notes,
         *_assumptions(heard, speaker),
-        *(f"{name}: no counterpart in {listener.name}" for name in heard.reading.others),
+        *(f"{name}: {UNCLAIMED} {listener.name}" for name in heard.reading.others),
     )
     return Translation(result, after, lost, listener.notes)
 

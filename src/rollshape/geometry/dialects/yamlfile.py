@@ -6,7 +6,6 @@ are refused. An edit replaces the characters of one value, so comments, order, q
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -66,9 +65,6 @@ def parse(text: str, name: str = "the config") -> Parsed:
         root = YAML(typ="safe", pure=True).compose(text)
         values = _Builder(name).build(root, 0)
     except MarkedYAMLError as error:
-        as_json = _json(text)
-        if as_json is not None:  # JSON with tabs is not YAML
-            return Parsed(text, as_json, None)
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise RequestError("file", f"{name}{where}: {error.problem or error.context}.", "Mend the YAML.") from None
@@ -81,14 +77,6 @@ def parse(text: str, name: str = "the config") -> Parsed:
     if not isinstance(values, dict):
         raise RequestError("file", f"{name} holds no keys at its top level.", "Give a mapping of names to values.")
     return Parsed(text, values, root)
-
-
-def _json(text: str) -> dict[str, Any] | None:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
 
 
 class _Builder:
@@ -165,17 +153,14 @@ def _short(tag: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Set the value at a path; a key that the file does not hold is added after `beside`, one of its siblings."""
+    """Set the value at a path; a key that the mapping itself does not hold is added to it."""
 
     path: tuple[str, ...]
     value: int | float
-    beside: tuple[str, ...] = ()
 
 
 def edit(parsed: Parsed, edits: Iterable[Edit], name: str = "the config") -> str:
     """The text with the values replaced; it is read again and must differ in exactly these values."""
-    if parsed.root is None:
-        raise RequestError("file", f"{name} is JSON with tabs, which cannot be edited in place.", "Indent with spaces.")
     wanted = list(edits)
     spans = sorted((_span(parsed, change, name) for change in wanted), reverse=True)
     text = parsed.text
@@ -214,11 +199,13 @@ def _span(parsed: Parsed, change: Edit, name: str) -> tuple[int, int, str]:
 
 
 def _insertion(parsed: Parsed, change: Edit, name: str) -> tuple[int, int, str]:
-    found = _find(parsed.root, change.beside) if change.beside else None
-    if found is None:
+    """A new key after the last plain value of its mapping."""
+    parent = _parent(parsed.root, change.path)
+    plain = [pair for pair in getattr(parent, "value", ()) if _is_plain(pair)]
+    if not plain:
         raise RequestError("file", f"{name} has no place for {change.path[-1]}.", "Add the key by hand.")
-    key_node, value_node = found
-    text, parent = parsed.text, _parent(parsed.root, change.beside)
+    key_node, value_node = plain[-1]
+    text = parsed.text
     end = max(value_node.end_mark.index, key_node.end_mark.index)
     if parent.flow_style:
         return end, end, f", {change.path[-1]}: {change.value}"
@@ -228,6 +215,12 @@ def _insertion(parsed: Parsed, change: Edit, name: str) -> tuple[int, int, str]:
     if stop < 0:
         return len(text), len(text), newline + line
     return stop + 1, stop + 1, line + newline
+
+
+def _is_plain(pair: Any) -> bool:
+    from ruamel.yaml.nodes import ScalarNode
+
+    return isinstance(pair, tuple) and isinstance(pair[1], ScalarNode) and pair[1].style not in ("|", ">")
 
 
 def _find(root: Any, path: tuple[str, ...]) -> tuple[Any, Any] | None:

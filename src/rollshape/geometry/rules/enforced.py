@@ -74,3 +74,55 @@ page(
     silently, and a batch smaller than one sample gives zero subsequences, a reward network that never trains.
     """,
 )
+page(
+    "flags",
+    "the command's own help",
+    """A flag or command that does not exist, or a value of the wrong kind.
+
+    Flags are kebab-case; underscores are accepted. Whole numbers may be written 500_000 or 1e6.
+    """,
+)
+page(
+    "file",
+    _ARITHMETIC,
+    """A file that cannot be read or written, or that is not plain YAML or JSON.
+
+    Nothing in a file is executed: tags other than YAML's own are refused. A file is replaced in one step or not at
+    all, and an edit that would change more than the values it is meant to change is not made.
+    """,
+)
+page(
+    "level",
+    "rl-zoo keeps one level an environment, rl_games two levels of its own",
+    """The keys stand at one level of a nested file; `--key` names it where there are several.""",
+)
+page(
+    "misspelt-key",
+    "Ray issue 28452, among others",
+    """A key that is almost one of the library's sizes.
+
+    Libraries ignore unknown keys or crash late; a size that is silently left at its default changes the training. Keys
+    that resemble no size are listed as not preserved instead.
+    """,
+)
+page("other-dialect", _ARITHMETIC, "The config holds none of the dialect's sizes; the message names one that fits.")
+page(
+    "missing-key",
+    "SB3, RSL-RL and skrl take the number of environments from the environment",
+    """A size that the library does not default. The number of environments may come from `--num-envs`.""",
+)
+page(
+    "family",
+    "Ren et al. 2022",
+    """RRD trains from a replay, the other dialects from rollouts; their sizes have no common meaning.""",
+)
+page(
+    "strict",
+    "Brax and PufferLib count in trajectories and segments",
+    """With `--strict`, a shape that the target cannot say is an error.
+
+    Without it rollout_size is kept, then minibatch_size, then the epochs; the window over which GAE runs gives way, and
+    every change is listed.
+    """,
+)
+page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")
