@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # A tour of the planner: one minute, nothing is written outside a temporary folder.
 set -euo pipefail
-rollshape=${1:-rollshape}
+rollshape=$(realpath "${1:-$(command -v rollshape)}")
+examples=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+cp "$examples"/*.yaml "$folder"
+cd "$folder"
 
 say() { printf '\n\033[1m%s\033[0m\n' "$1"; }
 run() {
-  printf '\033[2m$ rollshape %s\033[0m\n' "${*//"$folder"\//}"
-  "$rollshape" "$@" || [ "${allow_failure:-0}" = 1 ]
+  printf '\033[2m$ rollshape %s\033[0m\n' "$*"
+  "$rollshape" "$@" 2>&1
 }
 
 say "1. Sixteen environments to look at the robot. Which minibatch? (auto), and why:"
@@ -18,25 +21,16 @@ say "2. Then 2048 to train, with a budget of 2M steps. Note what is left of the 
 run plan --num-envs 2048 --num-steps 16 --total-timesteps 2_000_000
 
 say "3. A minibatch that does not divide is refused, with the nearest that do; fix repairs it:"
-allow_failure=1 run plan --num-envs 1025 --num-steps 1 --minibatch-size 256
+run plan --num-envs 1025 --num-steps 1 --minibatch-size 256 || true
 run plan --num-envs 1025 --num-steps 1 --minibatch-size 256 --on-remainder fix
 
-cat > "$folder/rl_games_ppo_cfg.yaml" <<'YAML'
-params:
-  config:
-    num_actors: -1            # filled in by the script
-    horizon_length: 16
-    minibatch_size: 8192      # tuned for 2048 environments
-    mini_epochs: 8
-    learning_rate: 5.0e-4
-YAML
-
 say "4. An Isaac Lab file that crashes with --num_envs 16, made legal in place:"
-run patch "$folder/rl_games_ppo_cfg.yaml" --dialect isaaclab --num-envs 16
+run patch rl_games_ppo_cfg.yaml --dialect isaaclab --num-envs 16
 
 say "5. An SB3 config in rl_games' words, with what gets lost on the way:"
-printf 'n_envs: 8\nn_steps: 128\nbatch_size: 64\nn_epochs: 10\nn_timesteps: 1.0e+6\n' > "$folder/sb3.yaml"
-run translate "$folder/sb3.yaml" --from sb3 --to rl_games
+run translate sb3.yaml --from sb3 --to rl_games
 
 say "6. The flow of a plan:"
 run plan --num-envs 64 --num-steps 32 --total-timesteps 500_000 --diagram text
+
+say "Next: rollshape plan --help, or the README."

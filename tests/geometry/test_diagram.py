@@ -36,7 +36,7 @@ def test_svg_is_well_formed_and_self_contained(made: Plan) -> None:
 
 def test_the_numbers_are_right() -> None:
     numbers = [box.number for box in stations(plan(num_envs=64, num_steps=32, total_timesteps=500_000))]
-    assert numbers == ["N = 64", "2,048 samples", "4 × 512", "4", "16 steps", "244 updates"]
+    assert numbers == ["N = 64", "2,048 samples", "4 × 512", "4", "16 gradient steps", "244 updates"]
 
 
 def test_text_is_a_box_of_equal_width() -> None:

@@ -65,8 +65,7 @@ def _by_count(request: Request, shape: Shape, count: int) -> Cut:
     counts = surrounding_divisors(rollout, count)
     raise RequestError(
         "divisibility",
-        f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: "
-        f"{rollout % count:,} samples are left over.",
+        f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: {_left_over(rollout % count)}.",
         f"Use num_minibatches {_either(counts)}; or --on-remainder fix.",
         [{"num_envs": shape.num_envs, "num_steps": shape.num_steps, "num_minibatches": k} for k in counts],
     )
@@ -104,7 +103,7 @@ def _size_error(shape: Shape, size: int) -> RequestError:
     shapes = shapes_dividing(shape.num_envs, shape.num_steps, size)[:2]
     problem = f"is larger than the rollout {_product(shape)}"
     if size <= rollout:
-        problem = f"does not divide the rollout {_product(shape)}: {rollout % size:,} samples are left over"
+        problem = f"does not divide the rollout {_product(shape)}: {_left_over(rollout % size)}"
     return RequestError(
         "divisibility",
         f"minibatch_size {size:,} {problem}.",
@@ -117,6 +116,10 @@ def _size_error(shape: Shape, size: int) -> RequestError:
 
 def _product(shape: Shape) -> str:
     return f"{shape.num_envs:,} × {shape.num_steps:,} = {shape.rollout_size:,}"
+
+
+def _left_over(rest: int) -> str:
+    return "1 sample is left over" if rest == 1 else f"{rest:,} samples are left over"
 
 
 def _either(sizes: tuple[int, ...]) -> str:

@@ -32,7 +32,11 @@ def stations(plan: Plan) -> list[Box]:
                 f"{replay.rrd_batch_size:,} timesteps",
                 f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
             ),
-            Box("iteration", f"{replay.train_batches:,} steps", f"{replay.updates_per_step:.3g} an environment step"),
+            Box(
+                "iteration",
+                f"{replay.train_batches:,} gradient steps",
+                f"{replay.updates_per_step:.3g} an environment step",
+            ),
             _run(plan),
         ]
     dropped = f", {plan.dropped:,} left out" if plan.dropped else ""
@@ -43,7 +47,7 @@ def stations(plan: Plan) -> list[Box]:
         Box("epochs", f"{plan.num_epochs:,}", f"each sample used {plan.sample_reuse:.3g}×"),
         Box(
             "update",
-            f"{plan.gradient_steps_per_update:,} steps",
+            f"{plan.gradient_steps_per_update:,} gradient steps",
             f"{plan.num_epochs:,} epochs × {plan.num_minibatches:,}",
         ),
         _run(plan),
@@ -54,7 +58,9 @@ def _run(plan: Plan) -> Box:
     if plan.num_updates is None or plan.actual_timesteps is None:
         return Box("run", "repeat", "no budget given")
     return Box(
-        "run", f"{plan.num_updates:,} updates", f"{plan.actual_timesteps:,} timesteps, {plan.gradient_steps:,} steps"
+        "run",
+        f"{plan.num_updates:,} updates",
+        f"{plan.actual_timesteps:,} timesteps, {plan.gradient_steps:,} gradient steps",
     )
 
 
@@ -84,7 +90,7 @@ def mermaid(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-_WIDTH, _HEIGHT, _GAP, _MARGIN = 190, 92, 34, 16
+_HEIGHT, _GAP, _MARGIN = 92, 34, 16
 _STYLE = (
     "text{font-family:system-ui,sans-serif;text-anchor:middle;fill:#1a2233}"
     ".box{fill:#eef3fb;stroke:#3b6fb5;stroke-width:1.5}.title{font-size:13px;fill:#3b6fb5}"
@@ -97,7 +103,8 @@ _STYLE = (
 def svg(plan: Plan) -> str:
     """A self-contained picture with the plan's numbers, light and dark."""
     boxes = stations(plan)
-    width = 2 * _MARGIN + len(boxes) * _WIDTH + (len(boxes) - 1) * _GAP
+    widths = [max(120.0, 10.5 * len(box.number) + 24, 6.6 * len(box.detail) + 24) for box in boxes]
+    width = round(2 * _MARGIN + sum(widths) + (len(boxes) - 1) * _GAP)
     height = 2 * _MARGIN + _HEIGHT + 44
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -107,15 +114,15 @@ def svg(plan: Plan) -> str:
         '<path d="M0 0L8 4L0 8z" fill="#3b6fb5"/></marker></defs>',
     ]
     for i, box in enumerate(boxes):
-        x = _MARGIN + i * (_WIDTH + _GAP)
-        middle = x + _WIDTH / 2
-        parts.append(f'<rect class="box" x="{x}" y="{_MARGIN}" width="{_WIDTH}" height="{_HEIGHT}" rx="9"/>')
+        x = round(_MARGIN + sum(widths[:i]) + i * _GAP)
+        middle = round(x + widths[i] / 2)
+        parts.append(f'<rect class="box" x="{x}" y="{_MARGIN}" width="{widths[i]:.0f}" height="{_HEIGHT}" rx="9"/>')
         for css, dy, line in (("title", 26, box.title), ("number", 52, box.number), ("detail", 76, box.detail)):
             parts.append(f'<text class="{css}" x="{middle}" y="{_MARGIN + dy}">{escape(line)}</text>')
         if i:
             y = _MARGIN + _HEIGHT / 2
             parts.append(f'<path class="arrow" marker-end="url(#tip)" d="M{x - _GAP + 3} {y}H{x - 3}"/>')
-    first, last, low = _MARGIN + _WIDTH / 2, width - _MARGIN - _WIDTH / 2, _MARGIN + _HEIGHT
+    first, last, low = round(_MARGIN + widths[0] / 2), round(width - _MARGIN - widths[-1] / 2), _MARGIN + _HEIGHT
     parts.append(
         f'<path class="arrow" marker-end="url(#tip)" d="M{last} {low + 2}V{low + 24}H{first}V{low + 4}"/>'
         f'<text class="detail" x="{width / 2}" y="{low + 40}">next policy</text>'
