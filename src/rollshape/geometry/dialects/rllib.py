@@ -12,6 +12,7 @@ from rollshape.geometry.minibatch import Remainder, Split
 
 DEFAULT_BATCH = 4000
 TOLERANCE = 0.10
+_WHOLE = "whole rollout"  # said as null: a minibatch_size of the rollout would wrap, for there are more rows than samples
 
 
 class RLlib(Dialect):
@@ -73,7 +74,8 @@ class RLlib(Dialect):
                 f"ValueError: minibatch_size ({size}) must be <= train_batch_size_per_learner ({asked // learners})"
             )
         said = {**said, "minibatch_size": size and size * learners, "num_minibatches": 1}
-        return replace(self.recipe(said, n, t, refusal), gae_window=window)
+        recipe = self.recipe(said, n, t, refusal)
+        return replace(recipe, gae_window=window, extra={**recipe.extra, _WHOLE: size is None})
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
         return {
@@ -82,12 +84,13 @@ class RLlib(Dialect):
             "envs_per_worker": recipe.num_envs,
             "rollout_fragment_length": recipe.gae_window,
             "num_learners": 0,
-            # A minibatch of the whole rollout would wrap, for there are more rows than samples; None does not.
-            "minibatch_size": None if recipe.minibatch_size >= recipe.rollout_size else recipe.minibatch_size,
+            "minibatch_size": None if recipe.extra.get(_WHOLE) else recipe.minibatch_size,
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return replace(super().adapt(recipe), gae_window=recipe.gae_window)
+        adapted = super().adapt(recipe)
+        whole = adapted.minibatch_size == adapted.rollout_size
+        return replace(adapted, gae_window=recipe.gae_window, extra={_WHOLE: whole})
 
     def rows(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         """Rows that the learner sees: samples, and one masked row for each chunk of an episode."""
@@ -95,13 +98,13 @@ class RLlib(Dialect):
         return recipe.rollout_size + chunks + episodes_ended
 
     def steps_per_update(self, recipe: Recipe, episodes_ended: int = 0) -> int:
-        if recipe.minibatch_size >= recipe.rollout_size:
+        if recipe.extra.get(_WHOLE):
             return recipe.num_epochs
         return -(-recipe.num_epochs * self.rows(recipe, episodes_ended) // recipe.minibatch_size)
 
     def epoch(self, recipe: Recipe) -> Split:
         size = min(recipe.minibatch_size, recipe.rollout_size)
-        count = 1 if size == recipe.rollout_size else -(-self.rows(recipe) // size)
+        count = 1 if recipe.extra.get(_WHOLE) else -(-self.rows(recipe) // size)
         return Split(recipe.rollout_size, size, count, size)
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
