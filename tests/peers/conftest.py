@@ -2,6 +2,10 @@
 
 import os
 
+import pytest
+
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+pytest.register_assert_rewrite("peers.checks")

@@ -36,6 +36,21 @@ def dozen(seed: str) -> list[Shape]:
     return [(_sb3 if i < 6 else _cleanrl)(chance, divides=i % 2 == 0) for i in range(12)]
 
 
+def sparse() -> list[Shape]:
+    """Configs that say less: neither clips the gradient, and what is missing is the library's default."""
+    ppo1 = {"mpi_ranks": 3, "timesteps_per_actorbatch": 4, "optim_batchsize": 2, "optim_epochs": 2, "max_iters": 2}
+    rllib = {
+        "num_env_runners": 1,
+        "num_envs_per_env_runner": 3,
+        "train_batch_size_per_learner": 12,
+        "minibatch_size": 4,
+    }
+    return [
+        Shape("from baselines_ppo1", "baselines_ppo1", ppo1),
+        Shape("from rllib", "rllib", rllib | {"num_epochs": 2, "training_iteration": 2}),
+    ]
+
+
 def recipe_of(dialect: str, config: Mapping[str, Any]) -> Recipe:
     """What Rollshape reads in a library's config."""
     return read(config, DIALECTS[dialect]).recipe

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rl_games.common import env_configurations, vecenv
-from rl_games.common.a2c_common import A2CBase
-from rl_games.common.algo_observer import AlgoObserver
-from rl_games.common.ivecenv import IVecEnv
-from rl_games.torch_runner import Runner
 
 from peers.drivers import CARTPOLE, SEED, Counted, Tally, before, seed_everything
+
+with warnings.catch_warnings(action="ignore"):  # rl_games compiles a network when it is imported, and torch complains
+    from rl_games.common import env_configurations, vecenv
+    from rl_games.common.a2c_common import A2CBase
+    from rl_games.common.algo_observer import AlgoObserver
+    from rl_games.common.ivecenv import IVecEnv
+    from rl_games.torch_runner import Runner
 
 VALUE_FACTOR = 0.5  # loss = … + 0.5 · critic_coef · mean((V − R)²)
 
@@ -42,7 +45,7 @@ NETWORK = {
 class CartPoles(IVecEnv):
     """Gymnasium's CartPole as a vector environment of rl_games, in this process."""
 
-    def __init__(self, name: str, num_actors: int, **_: Any) -> None:
+    def __init__(self, _: str, num_actors: int, **__: Any) -> None:
         self.env = gym.make_vec(
             CARTPOLE,
             num_envs=num_actors,

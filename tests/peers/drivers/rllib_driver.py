@@ -26,9 +26,9 @@ class CountingCartPole(gym.Wrapper):
         self.steps = self.ends = self.steps_of_episode = 0
         self.made.append(self)
 
-    def reset(self, **options: Any) -> Any:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self.steps_of_episode = 0
-        return super().reset(**options)
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> Any:
         outcome = super().step(action)
@@ -67,7 +67,7 @@ def _watching_learner(tally: Tally, rows: list[int]) -> type[PPOTorchLearner]:
     return Watched
 
 
-def algorithm_config(config: Mapping[str, Any], **training: Any) -> PPOConfig:
+def ppo_config(config: Mapping[str, Any], **training: Any) -> PPOConfig:
     """PPOConfig's methods take our keys by their names; a name that they do not have is a TypeError."""
     options = dict(config)
     runners = {name: options.pop(name) for name in ENV_RUNNERS if name in options}
@@ -75,6 +75,7 @@ def algorithm_config(config: Mapping[str, Any], **training: Any) -> PPOConfig:
     return (
         PPOConfig()
         .debugging(seed=SEED)
+        .rl_module(model_config={"fcnet_hiddens": [16]})
         .env_runners(**runners)
         .learners(num_learners=learners)
         .training(**options, **training)
@@ -82,18 +83,24 @@ def algorithm_config(config: Mapping[str, Any], **training: Any) -> PPOConfig:
 
 
 def train(config: Mapping[str, Any], episode_limit: int = EPISODE_LIMIT) -> Counted:
+    """Train in this process: the one runner that the config asks for would collect the same (tested), out of sight."""
+    assert config["num_env_runners"] == 1
+    CountingCartPole.made.clear()
+    return _train({**config, "num_env_runners": 0}, CountingCartPole, {"episode_limit": episode_limit})
+
+
+def train_remotely(config: Mapping[str, Any]) -> Counted:
+    """Train with the config's own runners, each in its process; their environments cannot be counted."""
+    return _train(config, CARTPOLE, {})
+
+
+def _train(config: Mapping[str, Any], env: Any, env_config: dict[str, Any]) -> Counted:
     seed_everything()
     options = dict(config)
     iterations = options.pop("training_iteration")
-    # One runner in a process of its own collects the same as the local one (0), in which we can count.
-    assert options["num_env_runners"] in (0, 1)
-    options["num_env_runners"] = 0
     tally, rows, collected = Tally(), [], []
-    CountingCartPole.made.clear()
-    ppo = algorithm_config(options, learner_class=_watching_learner(tally, rows))
-    ppo.environment(CountingCartPole, env_config={"episode_limit": episode_limit})
-    ppo.rl_module(model_config={"fcnet_hiddens": [16]})
-    algorithm = ppo.build_algo()
+    learner = _watching_learner(tally, rows)
+    algorithm = ppo_config(options, learner_class=learner).environment(env, env_config=env_config).build_algo()
     try:
         with tally.watching():
             for _ in range(iterations):

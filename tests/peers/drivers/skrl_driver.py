@@ -41,6 +41,7 @@ def train(config: Mapping[str, Any]) -> Counted:
                     "timesteps": timesteps,
                     "headless": True,
                     "disable_progressbar": True,
+                    "close_environment_at_exit": False,
                 },
             },
         )
@@ -65,8 +66,9 @@ def _settings(agent: PPO) -> dict[str, float]:
         "clip_range": cfg.ratio_clip,
         "entropy_coef": cfg.entropy_loss_scale,
         "value_coef": cfg.value_loss_scale,
-        "max_grad_norm": cfg.grad_norm_clip,
     }
+    if cfg.grad_norm_clip > 0:
+        settings["max_grad_norm"] = cfg.grad_norm_clip
     if cfg.kl_threshold:
         settings["target_kl"] = cfg.kl_threshold
     if isinstance(agent.scheduler, KLAdaptiveLR):

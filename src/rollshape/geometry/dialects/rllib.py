@@ -12,7 +12,7 @@ from rollshape.geometry.minibatch import Remainder, Split
 
 DEFAULT_BATCH = 4000
 TOLERANCE = 0.10
-_WHOLE = "whole rollout"  # said as null: a minibatch_size of the rollout would wrap, for there are more rows than samples
+_WHOLE = "whole rollout"  # said as null; a minibatch_size of the rollout would wrap, for rows outnumber samples
 
 
 class RLlib(Dialect):
