@@ -51,6 +51,7 @@ class Plan:
     num_minibatches: int
     last_minibatch_size: int
     dropped: int = 0
+    larger_minibatches: int = 0
     num_epochs: int
     total_timesteps: int | None = None
     actual_timesteps: int | None = None
@@ -73,6 +74,7 @@ class Plan:
             self.num_minibatches,
             self.last_minibatch_size,
             self.dropped,
+            self.larger_minibatches,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import Dialect, Key
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
 
 Path = tuple[str, ...]
 NEAR_MISS = 0.82
@@ -35,7 +35,7 @@ def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
     if isinstance(node, Mapping) and leaf in node:
         return (*sections, leaf), node[leaf]
     for name in (key.name, leaf, *key.aliases):
-        if name in level and not isinstance(level[name], Mapping):
+        if name in level and (key.concept == EXTRA or not isinstance(level[name], Mapping)):
             return (name,), level[name]
     return None
 

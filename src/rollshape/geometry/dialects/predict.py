@@ -43,6 +43,7 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
         num_minibatches=cut.num_minibatches,
         last_minibatch_size=cut.last_minibatch_size,
         dropped=cut.dropped,
+        larger_minibatches=cut.larger,
         num_epochs=recipe.num_epochs,
         total_timesteps=recipe.total_timesteps,
         actual_timesteps=None if updates is None else updates * recipe.rollout_size,
@@ -63,9 +64,10 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
 def refused(dialect: Dialect, recipe: Recipe, refusal: str) -> RequestError:
     rollout = recipe.rollout_size
     legal = surrounding_divisors(rollout, min(recipe.minibatch_size, rollout))
+    verb = "refuses" if "Error: " in refusal else "cannot use"
     return RequestError(
         "divisibility",
-        f"{dialect.name} refuses {recipe.num_envs:,} × {recipe.num_steps:,} = {rollout:,} in minibatches of "
+        f"{dialect.name} {verb} {recipe.num_envs:,} × {recipe.num_steps:,} = {rollout:,} in minibatches of "
         f"{recipe.minibatch_size:,}: {refusal}.",
         f"Minibatches of {' or '.join(f'{size:,}' for size in legal)} divide it; `rollshape patch` repairs a file.",
         [{"minibatch_size": size} for size in legal],

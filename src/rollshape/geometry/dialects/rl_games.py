@@ -86,10 +86,11 @@ class RlGames(Dialect):
         return replace(adapted, extra={"seq_length": 1}) if adapted.rollout_size % SEQ_LENGTH else adapted
 
     def problem(self, recipe: Recipe) -> str:
+        refusal = super().problem(recipe)  # rl_games checks the minibatch first
         length = recipe.extra.get("seq_length") or SEQ_LENGTH
-        if not recipe.refusal and recipe.rollout_size % length:
+        if not refusal and recipe.rollout_size % length:
             return f"ValueError: Batch size must be divisible by sequence length ({recipe.rollout_size} % {length})"
-        return super().problem(recipe)
+        return refusal
 
     def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         heard = super().hear_hyper(values)
@@ -102,5 +103,7 @@ class RlGames(Dialect):
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
         said = super().say_hyper(hyper)
         said["truncate_grads"] = "max_grad_norm" in hyper
+        if not said["truncate_grads"]:
+            said["grad_norm"] = 1.0  # has no effect, but rl_games raises KeyError without it
         said["lr_schedule"] = "adaptive" if "kl_threshold" in said else "None"
         return said

@@ -18,8 +18,9 @@ _WHOLE = "whole rollout"  # said as null; a minibatch_size of the rollout would 
 class RLlib(Dialect):
     """Every minibatch has exactly M rows; the last of an epoch is filled from the next one.
 
-    The learner adds one masked row for each chunk of an episode, so a rollout of B from N environments has at least
-    B + N rows, one more for every episode that ends in it, and a update makes ceil(E·rows/M) steps.
+    The learner adds one masked row for each chunk of an episode, so a rollout of B from N environments has B + N rows
+    where no episode ends, and an update makes ⌈E·rows/M⌉ steps. An episode that ends adds a row, unless its environment
+    has no step of the next one yet; while one environment resets, the others may make up to N − 1 steps more.
     """
 
     name = "rllib"
@@ -67,7 +68,7 @@ class RLlib(Dialect):
             window = int(fragment) or 1
             t = -(-asked // (n * window)) * window
         size, refusal = said.get("minibatch_size"), ""
-        if n * t > asked * (1 + TOLERANCE) and window != -(-asked // n):
+        if n * t > asked * (1 + TOLERANCE) and fragment not in ("auto", None):
             refusal = f"ValueError: {n:,} environments × {window:,} steps reach {n * t:,}, over 10 % above {asked:,}"
         elif size is not None and size * learners > asked:
             refusal = (
