@@ -217,6 +217,21 @@ def test_a_bad_file_is_never_touched(text: str, tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err.startswith("error [")
 
 
+def test_json_stays_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.json"
+    path.write_text('{"num_actors": 3, "horizon_length": 5, "minibatch_size": 5, "mini_epochs": 8}')
+    assert run("patch", str(path), "--dialect", "rl_games") == 0
+    assert json.loads(path.read_text())["seq_length"] == 1
+    assert "+{" in capsys.readouterr().out
+
+
+def test_a_terminal_without_our_signs() -> None:
+    argv = [sys.executable, "-m", "rollshape.cli", "plan", "--num-envs", "16", "--num-steps", "16"]
+    for flags in ([], ["--json"]):
+        done = subprocess.run([*argv, *flags], capture_output=True, env={"PYTHONIOENCODING": "ascii"}, check=True)
+        assert done.stdout
+
+
 def test_a_read_only_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(PATCHED)

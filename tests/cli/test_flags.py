@@ -51,6 +51,6 @@ def test_an_underscore_in_a_value_is_left_alone() -> None:
 
 def test_whole() -> None:
     assert [whole(text) for text in ("64", "500_000", "1e6", "2.0")] == [64, 500_000, 1_000_000, 2]
-    for text in ("2.5", "nan", "inf", "1e300", "", "x"):
+    for text in ("2.5", "nan", "inf", "", "x"):
         with pytest.raises((ValueError, OverflowError)):
             whole(text)

@@ -54,9 +54,7 @@ def test_every_request_is_planned_or_answered(request: dict[str, Any]) -> None:
         if error.rule not in ("contradiction", "memory"):
             assert error.alternatives
         for alternative in error.alternatives:
-            kept = {"algo", "total_timesteps", "num_epochs"} if error.rule != "zero-updates" else set(request)
-            kept -= {"num_epochs"} if error.rule == "full-batch" else set()
-            assert_alternative({name: request[name] for name in kept if name in request} | alternative)
+            assert_alternative({**request, **alternative}, error.rule)
         return
     assert_legal(made)
     if request.get("on_remainder") != "warn":
@@ -66,12 +64,22 @@ def test_every_request_is_planned_or_answered(request: dict[str, Any]) -> None:
             assert getattr(made, name) == request[name], "a user's own value always wins"
 
 
-def assert_alternative(request: dict[str, Any]) -> None:
-    """What a message offers must work, or fail for another reason than the one it answers."""
+def assert_alternative(request: dict[str, Any], answered: str) -> None:
+    """What a message offers, merged into the request, must work; or else only the next thing is wrong with it."""
     try:
         assert_legal(plan(**request))
     except RequestError as error:
-        assert error.rule in ("zero-updates", "memory", "full-batch", "whole-number")
+        later = (
+            "contradiction",
+            "rollout-split",
+            "full-batch",
+            "divisibility",
+            "memory",
+            "zero-updates",
+            "whole-number",
+        )
+        if answered not in ("whole-number", "contradiction"):  # there may be a second of these
+            assert later.index(error.rule) > later.index(answered)
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 5))
@@ -131,7 +139,7 @@ def test_remainder_modes() -> None:
     assert finding.severity == "warn"
     fixed = plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="fix")
     assert (fixed.minibatch_size, fixed.num_minibatches) == (103, 10)
-    assert fixed.repaired == ("minibatch_size 64 → minibatch_size 103, the nearest divisor of 1,030",)
+    assert fixed.repaired == ("minibatch_size 64 → minibatch_size 103, the nearest divisor of 1,030: 10 minibatches",)
 
 
 def test_fix_changes_the_shape_where_the_minibatch_would_change_too_much() -> None:
@@ -143,6 +151,30 @@ def test_fix_changes_the_shape_where_the_minibatch_would_change_too_much() -> No
 def test_warn_with_a_number_of_minibatches_keeps_the_number() -> None:
     made = plan(num_envs=5, num_steps=3, num_minibatches=4, on_remainder="warn")
     assert (made.minibatch_size, made.num_minibatches, made.dropped) == (3, 4, 3)
+
+
+def test_alternatives_agree_with_everything_that_was_asked() -> None:
+    with pytest.raises(RequestError, match=r"minibatch_size × num_minibatches = 256 is not a multiple") as caught:
+        plan(num_envs=3, minibatch_size=64, num_minibatches=4)
+    for alternative in caught.value.alternatives:
+        assert plan(num_envs=3, **{k: v for k, v in alternative.items() if k != "num_envs"}).minibatch_size == 64
+    with pytest.raises(RequestError, match="does not divide") as caught:
+        plan(num_envs=1031, num_steps=1, num_minibatches=4)
+    assert {"num_envs": 1032, "num_steps": 1, "num_minibatches": 4} in [
+        {"num_minibatches": 4, **alternative} for alternative in caught.value.alternatives
+    ]
+
+
+def test_where_a_minibatch_came_from() -> None:
+    assert plan(num_envs=64, num_steps=32).minibatch_source == "auto"
+    assert plan(algo="a2c", num_envs=64, num_steps=5).minibatch_source == "auto"
+    assert plan(num_envs=64, num_steps=32, minibatch_size=64).minibatch_source == "user"
+    assert plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="fix").minibatch_source == "fixed"
+
+
+def test_rrds_sizes_contradict_ppo() -> None:
+    with pytest.raises(RequestError, match="belongs to RRD"):
+        plan(preset="rrd-image")
 
 
 def test_budget() -> None:

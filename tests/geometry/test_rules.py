@@ -97,6 +97,16 @@ def test_windows() -> None:
     assert severity(plan(algo="reinforce", num_envs=64, num_steps=16, episode_length=100), "episode-length") == "warn"
 
 
+def test_advice_is_only_given_where_it_holds() -> None:
+    whole = found(plan(num_envs=1, num_steps=2048, total_timesteps=10_000), "few-updates")
+    assert whole is not None
+    assert "num_envs" not in whole.fix
+    endless = found(plan(num_envs=64, num_steps=16, gamma=1.0, gae_lambda=1.0), "edge-weight")
+    assert endless is not None
+    assert "whole episodes" in endless.fix
+    assert found(plan(num_envs=32, num_steps=16), "lr-minibatch") is None  # 64 × 16 has the same minibatch
+
+
 def test_too_few_updates_for_the_budget() -> None:
     assert severity(plan(num_envs=2048, num_steps=16, total_timesteps=2_000_000), "few-updates") == "warn"
     assert found(plan(num_envs=256, num_steps=16, total_timesteps=2_000_000), "few-updates") is None

@@ -143,7 +143,7 @@ def test_fit_config_takes_the_environments_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"'batch_size' \(96\) must be divisible by 'minibatch_size' \(64\)"):
         run(refused)
     counted = run(rollshape.fit_config(agent_cfg, dialect="rl_games", num_envs=6, verbose=False))
-    assert counted.minibatches == [[96]]
+    assert counted.minibatches == [[48, 48]]
 
 
 def test_fit_config_leaves_a_legal_agent_file_alone() -> None:

@@ -23,12 +23,21 @@ FAILED, WRONG_REQUEST = 1, 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Exit codes: 0 done, 1 it failed, 2 the request is wrong."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that has no √ shows a question mark
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except RequestError as error:
         _report(error, as_json="--json" in arguments)
         return WRONG_REQUEST
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # such as a full disk behind stdout
+        print(f"error: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -64,7 +73,7 @@ def _usage() -> str:
 
 def _report(error: RequestError, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"error": error.to_dict()}, ensure_ascii=False, indent=2))
+        print(json.dumps({"error": error.to_dict()}, indent=2))
     print(f"error [{error.rule}]: {error.message}", file=sys.stderr)
     if error.fix:
         print(f"  fix: {error.fix}", file=sys.stderr)

@@ -23,17 +23,14 @@ def run(argv: Sequence[str]) -> None:
     args = parse(DialectsArgs, "dialects", argv)
     known: list[Dialect] = [*DIALECTS.values(), RRD()]
     if args.name is not None:
-        known = [RRD() if args.name == "rrd" else resolve(args.name, None)]
+        known = [dialect for dialect in known if args.name in (dialect.name, dialect.name.partition(":")[0])]
+        known = known or [resolve(args.name, None)]  # raises, with the nearest name
     from rollshape.cli.output import print_json
 
     if args.json:
         print_json([describe(dialect) for dialect in known])
     elif args.name is not None:
-        for field, value in describe(known[0]).items():
-            shown = value if not isinstance(value, (dict, list)) else ""
-            print(f"{field + ':':<26}{shown}")
-            for item in value.items() if isinstance(value, dict) else value if isinstance(value, list) else ():
-                print(f"  {item[0]:<38} {item[1]}" if isinstance(item, tuple) else f"  {item}")
+        print("\n\n".join(_page(dialect) for dialect in known))
     else:
         print(_table(known))
 
@@ -46,13 +43,27 @@ def describe(dialect: Dialect) -> dict[str, Any]:
         "version": dialect.version,
         "keys": {key.name: _meaning(key.concept, key.scale, key.name, key.default) for key in dialect.keys},
         "remainder": dialect.remainder.value,
-        "remainder_detail": dialect.remainder_detail,
+        "remainder_detail": dialect.remainder_detail.format(rollout="N·T", minibatch="M"),
         "budget": "rounds up" if dialect.rounds_up else "rounds down",
         "shuffle": dialect.shuffle.value,
         "advantage_normalisation": dialect.normalise.value,
         "time_limit": dialect.time_limit.value,
+        "learning_rate_schedule": dialect.schedule,
+        "value_loss": dialect.value_clip,
         "notes": list(dialect.notes),
     }
+
+
+def _page(dialect: Dialect) -> str:
+    lines = []
+    for field, value in describe(dialect).items():
+        if isinstance(value, dict):
+            lines += [f"{field}:", *(f"  {name:<38} {meaning}" for name, meaning in value.items())]
+        elif isinstance(value, list):
+            lines += [f"{field}:", *(f"  {item}" for item in value)]
+        else:
+            lines.append(f"{field + ':':<26}{value}")
+    return "\n".join(lines)
 
 
 def _meaning(concept: str, scale: float, name: str, default: Any) -> str:
@@ -66,7 +77,7 @@ def _table(known: list[Dialect]) -> str:
     cells = (
         ("num_envs", "workers"),
         ("num_steps", "rollout_size"),
-        ("minibatch_size", "num_minibatches"),
+        ("trajectories", "minibatch_size", "num_minibatches"),
         ("num_epochs",),
         ("num_updates", "total_timesteps", "vector_steps"),
     )

@@ -110,6 +110,6 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if number != number // 1 or abs(number) > 2**53:
+        if number != number // 1:
             raise ValueError(text) from None
         return int(number)

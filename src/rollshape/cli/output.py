@@ -18,7 +18,7 @@ _COLOURS = {"error": "bold red", "warn": "yellow", "info": "cyan"}
 
 def print_json(document: Any) -> None:
     """Exactly one document; a value that is not a number is null before it comes here."""
-    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+    print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def console() -> Console:

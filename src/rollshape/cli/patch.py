@@ -35,9 +35,9 @@ def run(argv: Sequence[str]) -> None:
     parsed = parse_yaml(read_text(args.config), args.config)
     result = fit(parsed.values, args.dialect, num_envs=args.num_envs, key=args.key)
     text = edit(parsed, result.edits, args.config) if result.edits else parsed.text
-    diff = "".join(
+    diff = "\n".join(
         difflib.unified_diff(
-            parsed.text.splitlines(keepends=True), text.splitlines(keepends=True), args.config, f"{args.config} (legal)"
+            parsed.text.splitlines(), text.splitlines(), args.config, f"{args.config} (legal)", lineterm=""
         )
     )
     write = bool(result.edits) and not args.dry_run
@@ -50,7 +50,7 @@ def run(argv: Sequence[str]) -> None:
         document = {"changes": changes, "diff": diff, "written": write, "plan": result.plan.to_dict()}
         print_json(document | {"reason": result.reason, "learning_rate": result.learning_rate_note()})
         return
-    print(diff or f"{args.config} is legal as it is.", end="" if diff else "\n")
+    print(diff or f"{args.config} is legal as it is.")
     print(result.block())
     if result.learning_rate_note():
         print(f"[INFO]: {result.learning_rate_note()}")

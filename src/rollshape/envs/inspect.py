@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import math
+import sys
 import time
 import warnings
 from typing import Any
@@ -24,15 +27,20 @@ def inspect_environment(env_id: str) -> dict[str, Any]:
             "Give --obs-shape, --obs-dtype, --action-dim and --action-kind instead.",
         )
     name = name if backend == "gymnasium" else env_id
-    first = _make(name)
-    try:
-        facts = _spaces(first, env_id) | {
-            "episode_length": first.spec.max_episode_steps if first.spec else None,
-            "env_bytes": _bytes_per_environment(name),
-            "host_envs": True,
-        }
-    finally:
-        first.close()
+    with contextlib.redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
+        try:
+            first = _make(name)
+            facts = _spaces(first, env_id) | {
+                "episode_length": first.spec.max_episode_steps if first.spec else None,
+                "env_bytes": _bytes_per_environment(name),
+                "host_envs": True,
+            }
+            first.close()
+        except RequestError:
+            raise
+        except Exception as error:  # an environment is the user's code and may raise anything
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            raise RequestError("environment", f"{env_id} fails: {text}", "Mend the environment.") from None
     return facts
 
 
@@ -49,10 +57,6 @@ def _make(name: str) -> Any:
         text = str(error).split("\n")[0]
         raise RequestError(
             "environment", f"Cannot make {name}: {text}", "Check the id, or install its extra."
-        ) from None
-    except Exception as error:  # an environment is the user's code and may raise anything
-        raise RequestError(
-            "environment", f"Cannot make {name}: {type(error).__name__}: {error}", "Mend the environment."
         ) from None
 
 
@@ -73,7 +77,12 @@ def _spaces(env: Any, env_id: str) -> dict[str, Any]:
                 "Wrap it, or give --obs-shape.",
             ) from None
     if isinstance(action, spaces.Box):
-        return {"obs_shape": shape, "obs_dtype": dtype, "action_kind": "continuous", "action_dim": action.shape[0]}
+        return {
+            "obs_shape": shape,
+            "obs_dtype": dtype,
+            "action_kind": "continuous",
+            "action_dim": math.prod(action.shape),
+        }
     return {"obs_shape": shape, "obs_dtype": dtype, "action_kind": "discrete", "action_dim": flatdim(action)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import nearest_divisor, surrounding_divisors
@@ -16,7 +16,7 @@ from rollshape.geometry.minibatch import (
     split_by_count,
 )
 from rollshape.geometry.request import Request
-from rollshape.geometry.solve import Shape
+from rollshape.geometry.solve import Shape, agreeing
 
 MinibatchSource = Literal["auto", "user", "fixed"]
 FULL_BATCH = ("a2c", "reinforce")
@@ -51,7 +51,7 @@ def cut_rollout(request: Request, shape: Shape) -> Cut:
         return _repair(shape, size, f"minibatch_size {size:,}")
     if request.on_remainder == "warn" and size <= rollout:
         return Cut(shape, split(rollout, size, Remainder.DROP), "user", "as asked")
-    raise _size_error(shape, size)
+    raise _size_error(request, shape, size)
 
 
 def _by_count(request: Request, shape: Shape, count: int) -> Cut:
@@ -63,11 +63,14 @@ def _by_count(request: Request, shape: Shape, count: int) -> Cut:
     if request.on_remainder == "warn" and count < rollout:
         return Cut(shape, split_by_count(rollout, count, Remainder.DROP), "user", "as asked")
     counts = surrounding_divisors(rollout, count)
+    shapes = shapes_dividing(shape.num_envs, shape.num_steps, count)[:2]
+    same = _envs_and_steps(shape)
     raise RequestError(
         "divisibility",
         f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: {_left_over(rollout % count)}.",
-        f"Use num_minibatches {_either(counts)}; or --on-remainder fix.",
-        [{"num_envs": shape.num_envs, "num_steps": shape.num_steps, "num_minibatches": k} for k in counts],
+        f"Use num_minibatches {_either(counts)}; or keep {count:,} with {_shapes(shapes)}; or --on-remainder fix.",
+        [agreeing(request, {**same, "num_minibatches": k}) for k in counts]
+        + [agreeing(request, near) for near in shapes],
     )
 
 
@@ -79,9 +82,12 @@ def _full_batch(request: Request, shape: Shape) -> Cut:
             f"{request.algo} takes one gradient step on the whole rollout of {rollout:,}; "
             "a smaller minibatch contradicts it.",
             "Leave the minibatch out, or use --algo ppo.",
-            [{"algo": request.algo, "num_envs": shape.num_envs, "num_steps": shape.num_steps}],
+            [
+                agreeing(request, {**_envs_and_steps(shape), "minibatch_size": rollout})
+                | {"num_minibatches": 1, "num_epochs": 1}
+            ],
         )
-    return Cut(shape, split(rollout, rollout), "fixed", f"the whole rollout: {request.algo} is full-batch")
+    return Cut(shape, split(rollout, rollout), "auto", f"the whole rollout: {request.algo} is full-batch")
 
 
 def _repair(shape: Shape, size: int, asked: str) -> Cut:
@@ -89,33 +95,43 @@ def _repair(shape: Shape, size: int, asked: str) -> Cut:
     rollout = shape.rollout_size
     legal = nearest_divisor(rollout, size)
     if max(legal / size, size / legal) <= FAR:
-        note = f"{asked} → minibatch_size {legal:,}, the nearest divisor of {rollout:,}"
-        return Cut(shape, split(rollout, legal), "user", "repaired", note)
+        note = (
+            f"{asked} → minibatch_size {legal:,}, the nearest divisor of {rollout:,}: {rollout // legal:,} minibatches"
+        )
+        return Cut(shape, split(rollout, legal), "fixed", f"the nearest divisor of {rollout:,}", note)
     nearest = shapes_dividing(shape.num_envs, shape.num_steps, size)[0]
     fixed = Shape(**nearest, chosen=shape.chosen, repaired=shape.repaired)
     note = f"shape {_product(shape)} → {_product(fixed)}, so that minibatches of {size:,} divide it"
-    return Cut(fixed, split(fixed.rollout_size, size), "user", "as asked", note)
+    return Cut(fixed, split(fixed.rollout_size, size), "fixed", f"in a rollout of {fixed.rollout_size:,}", note)
 
 
-def _size_error(shape: Shape, size: int) -> RequestError:
+def _size_error(request: Request, shape: Shape, size: int) -> RequestError:
     rollout = shape.rollout_size
     sizes = surrounding_divisors(rollout, size)
     shapes = shapes_dividing(shape.num_envs, shape.num_steps, size)[:2]
+    same = _envs_and_steps(shape)
     problem = f"is larger than the rollout {_product(shape)}"
     if size <= rollout:
         problem = f"does not divide the rollout {_product(shape)}: {_left_over(rollout % size)}"
     return RequestError(
         "divisibility",
         f"minibatch_size {size:,} {problem}.",
-        f"Use minibatch_size {_either(sizes)}; or keep {size:,} with "
-        f"{' or '.join(_product(Shape(**near)) for near in shapes)}; or --on-remainder fix.",
-        [{"num_envs": shape.num_envs, "num_steps": shape.num_steps, "minibatch_size": fit} for fit in sizes]
-        + [{**near, "minibatch_size": size} for near in shapes],
+        f"Use minibatch_size {_either(sizes)}; or keep {size:,} with {_shapes(shapes)}; or --on-remainder fix.",
+        [agreeing(request, {**same, "minibatch_size": fit}) for fit in sizes]
+        + [agreeing(request, {**near, "minibatch_size": size}) for near in shapes],
     )
 
 
 def _product(shape: Shape) -> str:
     return f"{shape.num_envs:,} × {shape.num_steps:,} = {shape.rollout_size:,}"
+
+
+def _envs_and_steps(shape: Shape) -> dict[str, int]:
+    return {"num_envs": shape.num_envs, "num_steps": shape.num_steps}
+
+
+def _shapes(shapes: list[dict[str, Any]]) -> str:
+    return " or ".join(_product(Shape(**shape)) for shape in shapes)
 
 
 def _left_over(rest: int) -> str:

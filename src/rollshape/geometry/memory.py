@@ -160,15 +160,14 @@ def check_memory(memory: Memory, fitting: dict[str, int]) -> None:
         f"The run would hold {human_bytes(memory.peak_bytes)} at its peak; this machine has "
         f"{human_bytes(memory.machine_bytes)}. The largest part is {heaviest.removesuffix('_bytes')}, "
         f"{human_bytes(parts[heaviest])}.",
-        f"This fits: {shape}, automatic minibatch." if fitting else "Not even one sample fits.",
+        f"This fits: {shape}." if fitting else "Not even one sample fits.",
         [fitting] if fitting else (),
     )
 
 
 def human_bytes(count: float) -> str:
     """1_234_567 → '1.23 MB' in decimal units."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    raise AssertionError
+    units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"]
+    while count >= 1000 and len(units) > 1:
+        count, units = count / 1000, units[1:]
+    return f"{count:.0f} {units[0]}" if units[0] == "B" else f"{count:.3g} {units[0]}"

@@ -9,9 +9,9 @@ from rollshape.errors import RequestError
 from rollshape.geometry.cut import FULL_BATCH, MinibatchSource, cut_rollout
 from rollshape.geometry.memory import Memory, check_memory, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
-from rollshape.geometry.request import Request, checked
+from rollshape.geometry.request import RRD_ONLY, Request, checked
 from rollshape.geometry.rules import Finding, findings
-from rollshape.geometry.solve import solve_shape
+from rollshape.geometry.solve import agreeing, solve_shape
 
 DEFAULT_EPOCHS = 4
 
@@ -95,6 +95,9 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
         from rollshape.geometry.rrd import plan_rrd
 
         return plan_rrd(request)
+    for name in RRD_ONLY:
+        if getattr(request, name) is not None:
+            raise RequestError("contradiction", f"{name} belongs to RRD, not to {request.algo}.", "Add --algo rrd.")
     cut = cut_rollout(request, solve_shape(request))
     shape, rollout, epochs = cut.shape, cut.split, _epochs(request)
     drafted = Plan(
@@ -126,8 +129,12 @@ def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int
     n, t, fits = num_envs, num_steps, memory
     while fits.peak_bytes > fits.machine_bytes and n * t > 1:
         n, t = (n // 2, t) if n > 1 else (n, t // 2)
-        fits = on_policy_memory(request, n, n * t, automatic_minibatch(n * t).size)
-    check_memory(memory, {"num_envs": n, "num_steps": t} if fits.peak_bytes <= fits.machine_bytes else {})
+        fits = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
+    fitting = {}
+    if fits.peak_bytes <= fits.machine_bytes:
+        sizes = {"num_envs": n, "num_steps": t, "minibatch_size": _default_minibatch(request, n * t)}
+        fitting = agreeing(request, sizes)
+    check_memory(memory, fitting)
     return memory
 
 
@@ -139,9 +146,13 @@ def _epochs(request: Request) -> int:
             "full-batch",
             f"{request.algo} uses a rollout once: num_epochs = {request.num_epochs} contradicts it.",
             "Leave num_epochs out, or use --algo ppo, whose ratio clipping makes reuse safe.",
-            [{"algo": request.algo, "num_epochs": 1}],
+            [{"num_epochs": 1}],
         )
     return 1
+
+
+def _default_minibatch(request: Request, rollout_size: int) -> int:
+    return rollout_size if request.algo in FULL_BATCH else automatic_minibatch(rollout_size).size
 
 
 def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -82,6 +83,11 @@ _COUNTS = (
     "action_dim", "episode_length", "transition_batch_size", "train_batches", "steps_per_iteration",
     "rrd_batch_size", "rrd_sample_size", "buffer_size",
 )  # fmt: skip
+_SHAPES = ("obs_shape", "hidden_sizes")
+RRD_ONLY = (
+    "preset", "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
+    "learning_starts", "buffer_size",
+)  # fmt: skip
 _CHOICES = {
     "algo": ("ppo", "a2c", "reinforce", "rrd"),
     "on_remainder": ("error", "warn", "fix"),
@@ -99,26 +105,30 @@ def _unit_interval(name: str, value: Any) -> float:
 
 def checked(request: Request) -> Request:
     """The request with every number checked; raises RequestError for the first that is wrong."""
-    given = {name: value for name, value in vars(request).items() if value != _DEFAULTS[name]}
-    clean = dict(given)
+    given = {
+        name: tuple(value) if name in _SHAPES and isinstance(value, Iterable) else value
+        for name, value in vars(request).items()
+        if value is not _DEFAULTS[name]
+    }
+    clean: dict[str, Any] = dict(given)
     for name, value in given.items():
-        if name in _COUNTS:
+        if name in _COUNTS and value is not None:
             clean[name] = whole_number(name, value)
         elif name in _CHOICES and value not in _CHOICES[name]:
             known = ", ".join(str(choice) for choice in _CHOICES[name] if choice)
             raise RequestError("choice", f"{name} must be one of {known}, got {value!r}.", f"Choose one of {known}.")
         elif name in ("gamma", "gae_lambda"):
             clean[name] = _unit_interval(name, value)
-        elif name in ("obs_shape", "hidden_sizes"):
-            sizes = value if isinstance(value, (tuple, list)) else (value,)
+        elif name in _SHAPES:
+            sizes = value if isinstance(value, tuple) else (value,)
             clean[name] = tuple(whole_number(f"{name}[{i}]", size) for i, size in enumerate(sizes))
-    if "minibatch_size" in given:
+    if request.minibatch_size != "auto":
         clean["minibatch_size"] = whole_number("minibatch_size", request.minibatch_size)
-    if "total_timesteps" in given:
+    if request.total_timesteps is not None:
         clean["total_timesteps"] = whole_number("total_timesteps", request.total_timesteps, most=MOST_TIMESTEPS)
-    if "env_bytes" in given:
+    if request.env_bytes is not None:
         clean["env_bytes"] = whole_number("env_bytes", request.env_bytes, least=0, most=MOST_TIMESTEPS)
-    if "learning_starts" in given:
+    if request.learning_starts is not None:
         clean["learning_starts"] = whole_number("learning_starts", request.learning_starts, least=0)
     rate = clean.get("learning_rate")
     if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < float("inf")):

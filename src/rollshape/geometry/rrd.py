@@ -46,6 +46,7 @@ def plan_rrd(request: Request) -> Plan:
         num_subsequences=subsequences,
         updates_per_step=sizes["train_batches"] / steps,
     )
+    asked = request.transition_batch_size is not None or request.minibatch_size != "auto"
     drafted = Plan(
         algo="rrd",
         num_envs=num_envs,
@@ -53,10 +54,8 @@ def plan_rrd(request: Request) -> Plan:
         gae_window=steps // num_envs,
         rollout_size=steps,
         minibatch_size=replay.transition_batch_size,
-        minibatch_source="auto" if request.transition_batch_size is None else "user",
-        minibatch_reason=f"preset {request.preset or 'rrd-vector'}"
-        if request.transition_batch_size is None
-        else "as asked",
+        minibatch_source="user" if asked else "auto",
+        minibatch_reason="as asked" if asked else f"preset {request.preset or 'rrd-vector'}",
         num_minibatches=replay.train_batches,
         last_minibatch_size=replay.transition_batch_size,
         num_epochs=1,

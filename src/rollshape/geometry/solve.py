@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import lcm
 
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import cofactor, nearest_divisor, surrounding_multiples
@@ -37,7 +38,7 @@ def solve_shape(request: Request) -> Shape:
             raise _contradiction(
                 f"num_envs × num_steps = {n:,} × {t:,} = {n * t:,}, but rollout_size = {b:,}.",
                 "Leave one of the three out.",
-                [{"num_envs": n, "num_steps": t, "rollout_size": n * t}],
+                [agreeing(request, {"num_envs": n, "num_steps": t})],
             )
         return _bounded(Shape(n, t))
     if b and n:
@@ -70,28 +71,50 @@ def _contradiction(message: str, fix: str, alternatives: list[dict[str, int]] | 
 
 
 def _divide(request: Request, rollout: int, given: int, given_name: str, wanted_name: str) -> Shape:
+    """T from N·T and N (or N from T); a remainder is refused or repaired, such that M or K still divides."""
     quotient, rest = divmod(rollout, given)
-    repaired = ""
-    if rest:
-        legal = surrounding_multiples(rollout, given)
-        nearest = min(legal, key=lambda size: abs(size - rollout))
-        if request.on_remainder != "fix":
-            raise RequestError(
-                "rollout-split",
-                f"rollout_size {rollout:,} is not a multiple of {given_name} {given:,}: {rest:,} are left over.",
-                "Nearest legal rollout sizes: " + ", ".join(f"{size:,}" for size in legal) + ".",
-                [{given_name: given, wanted_name: size // given} for size in legal],
-            )
-        quotient = nearest // given
-        repaired = f"rollout_size {rollout:,} → {nearest:,}, a multiple of {given_name} {given:,}"
     pair = {given_name: given, wanted_name: quotient}
-    return Shape(pair["num_envs"], pair["num_steps"], repaired=repaired)
+    if not rest:
+        return Shape(pair["num_envs"], pair["num_steps"])
+    legal = surrounding_multiples(rollout, lcm(given, _multiple(request)))
+    asked = f"rollout_size {rollout:,}"
+    if request.rollout_size is None:
+        asked = f"minibatch_size × num_minibatches = {rollout:,}"
+    if request.on_remainder != "fix":
+        raise RequestError(
+            "rollout-split",
+            f"{asked} is not a multiple of {given_name} {given:,}: {rest:,} would be left over.",
+            "Nearest legal rollouts: " + ", ".join(f"{size:,}" for size in legal) + ".",
+            [agreeing(request, {given_name: given, wanted_name: size // given}) for size in legal],
+        )
+    nearest = min(legal, key=lambda size: abs(size - rollout))
+    pair[wanted_name] = nearest // given
+    return Shape(
+        pair["num_envs"], pair["num_steps"], repaired=f"{asked} → {nearest:,}, a multiple of {given_name} {given:,}"
+    )
+
+
+def _multiple(request: Request) -> int:
+    """What the rollout must be a multiple of, by the M or K that was asked for."""
+    m = request.minibatch_size
+    return m if isinstance(m, int) else request.num_minibatches or 1
+
+
+def agreeing(request: Request, sizes: dict[str, int]) -> dict[str, int]:
+    """An alternative with all that was asked for brought into agreement with it: it can be merged into the request."""
+    rollout = sizes["num_envs"] * sizes["num_steps"]
+    agreed = dict(sizes)
+    if request.rollout_size is not None:
+        agreed["rollout_size"] = rollout
+    m = sizes.get("minibatch_size", request.minibatch_size)
+    if request.num_minibatches is not None and isinstance(m, int):
+        agreed["num_minibatches"] = rollout // m
+    return agreed
 
 
 def _choose(request: Request, n: int | None, t: int | None) -> Shape:
     """Fill in N or T (or both) such that the rollout is a multiple of the M or K that was asked for."""
-    m = request.minibatch_size
-    multiple = m if isinstance(m, int) else request.num_minibatches or 1
+    m, multiple = request.minibatch_size, _multiple(request)
     wanted = max(DEFAULT_ROLLOUT, 4 * m if isinstance(m, int) else 0)
     if t is not None:
         step = cofactor(multiple, t)

@@ -81,10 +81,54 @@ def test_a_bad_size_is_named(value: Any) -> None:
         read({"n_envs": 8, "n_steps": 32, "batch_size": value}, DIALECTS["sb3"])
 
 
-@pytest.mark.parametrize("value", ["fast", True, float("nan"), float("inf"), [1e-3]])
-def test_a_bad_hyperparameter_is_named(value: Any) -> None:
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0])
+def test_an_impossible_hyperparameter_is_named(value: Any) -> None:
     with pytest.raises(RequestError, match="learning_rate"):
         read({"n_envs": 8, "n_steps": 32, "learning_rate": value}, DIALECTS["sb3"])
+    with pytest.raises(RequestError, match="gamma"):
+        read({"n_envs": 8, "n_steps": 32, "gamma": 1.5}, DIALECTS["sb3"])
+
+
+@pytest.mark.parametrize("value", ["fast", True, [1e-3], len])
+def test_a_hyperparameter_that_is_no_number_is_not_preserved(value: Any) -> None:
+    lost = translate({"n_envs": 8, "n_steps": 32, "learning_rate": value}, "sb3", "cleanrl").not_preserved
+    assert f"learning_rate: {value!r} is not a number" in lost
+
+
+def test_numbers_that_pyyaml_reads_as_text_are_numbers() -> None:
+    assert (
+        read({"n_envs": 8, "n_steps": 32, "learning_rate": "5e-4"}, DIALECTS["sb3"]).recipe.hyper["learning_rate"]
+        == 5e-4
+    )
+
+
+def test_aliases_are_found_in_their_section() -> None:
+    skrl = {"num_envs": 4, "agent": {"rollouts": 8, "lambda": 0.5}}
+    assert read(skrl, DIALECTS["skrl"]).recipe.hyper["gae_lambda"] == 0.5
+    torchrl = {"collector": {"frames_per_batch": 64}, "loss": {"critic_coef": 3, "mini_batch_size": 8}}
+    assert read(torchrl, DIALECTS["torchrl"]).recipe.hyper["value_coef"] == 3
+    scene = {"scene": {"num_envs": 64}, "num_steps_per_env": 8, "algorithm": {}}
+    assert read(scene, DIALECTS["isaaclab:rsl_rl"]).recipe.num_envs == 64
+
+
+def test_a_value_answers_to_one_key_only() -> None:
+    flat = {"num_envs": 8, "bptt_horizon": 64, "minibatch_size": 512}
+    assert read(flat, DIALECTS["pufferlib"]).recipe.num_envs == 8
+    nested = {"vec": {"num_envs": 2}, "env": {"num_envs": 16}, "train": {"minibatch_size": 64}}
+    assert read(nested, DIALECTS["pufferlib"]).recipe.num_envs == 32
+    assert read(nested, DIALECTS["pufferlib"], num_envs=8).recipe.num_envs == 8
+
+
+def test_a_config_of_an_off_policy_algorithm_is_recognised() -> None:
+    with pytest.raises(RequestError, match="trains from a replay") as caught:
+        read({"n_envs": 1, "buffer_size": 1000, "learning_starts": 100, "batch_size": 256}, DIALECTS["sb3"])
+    assert caught.value.rule == "family"
+
+
+@pytest.mark.parametrize("config", [None, [1], "n_steps: 8", 5])
+def test_a_config_that_is_no_mapping_is_a_message(config: Any) -> None:
+    with pytest.raises(RequestError):
+        translate(config, "sb3", "cleanrl")
 
 
 def test_schedules_keep_their_start() -> None:

@@ -2,6 +2,7 @@ import copy
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,8 +62,39 @@ def test_minibatch_size_per_env_and_defaults() -> None:
     config = {"num_actors": 12, "horizon_length": 16, "minibatch_size_per_env": 5, "mini_epochs": 4}
     fitted = fit_config(config, "rl_games", verbose=False)
     assert 12 * 16 % fitted["minibatch_size"] == 0
-    sb3 = fit_config({"n_envs": 3, "n_steps": 100}, "sb3", verbose=False)  # 300 samples, and SB3's 64 does not divide
-    assert sb3["batch_size"] == 150
+    assert fit_config({"n_envs": 3, "n_steps": 43}, "sb3", verbose=False)["batch_size"] == 43  # 64, 64 and one left
+
+
+def test_sizes_that_work_are_kept() -> None:
+    for name, config in (
+        ("sb3", {"n_envs": 4, "n_steps": 25, "batch_size": 64}),  # a short last minibatch is trained
+        ("rllib", {"num_envs_per_env_runner": 4, "train_batch_size_per_learner": 4000, "minibatch_size": 128}),  # wraps
+        ("tianshou", {"num_training_envs": 4, "collection_step_num_env_steps": 1000, "batch_size": 64}),  # merges
+        ("skrl", {"num_envs": 4, "rollouts": 4, "mini_batches": 3}),  # balances
+    ):
+        assert fit_config(config, name, verbose=False) == config
+
+
+def test_a_hyperparameter_never_stops_a_fit() -> None:
+    loaded = yaml.safe_load(
+        "num_actors: -1\nhorizon_length: 16\nminibatch_size: 8192\nmini_epochs: 8\nlearning_rate: 5e-4\n"
+    )
+    assert loaded["learning_rate"] == "5e-4"
+    for rate in ("5e-4", len, [1e-3, 1e-4], float("nan"), None):
+        assert fit_config({**loaded, "learning_rate": rate}, "rl_games", 16, verbose=False)["minibatch_size"] == 128
+
+
+def test_what_multiplies_or_overrides_a_size_is_fitted_with_it() -> None:
+    seq = {"num_actors": 4, "horizon_length": 5, "minibatch_size": 5, "mini_epochs": 2, "seq_length": 8}
+    assert fit_config(seq, "rl_games", verbose=False) == {**seq, "seq_length": 4}
+    central = {"num_actors": 16, "horizon_length": 16, "minibatch_size": 8192, "mini_epochs": 2}
+    central["central_value_config"] = {"minibatch_size": 8192}
+    assert fit_config(central, "rl_games", verbose=False)["central_value_config"]["minibatch_size"] == 128
+    by_count = {"n_steps": 16, "batch_size": 64, "n_minibatches": 5}
+    fitted = fit_config(by_count, "isaaclab:sb3", 1, verbose=False)  # five of three, and one left over
+    assert fitted == {**by_count, "n_minibatches": 4}
+    puffer = {"vec": {"num_envs": 2}, "env": {"num_envs": 16}, "train": {"bptt_horizon": 64, "minibatch_size": 100}}
+    assert fit_config(puffer, "pufferlib", verbose=False)["vec"]["num_envs"] == 2
 
 
 def test_the_learning_rate_note() -> None:
@@ -97,5 +129,5 @@ def test_every_dialect_is_made_legal_for_every_number_of_environments(name: str,
     recipe = read(fitted, DIALECTS[name], num_envs=wanted).recipe
     plan = predict(DIALECTS[name], recipe)  # raises where the library would refuse
     assert plan.dropped == 0
-    assert plan.rollout_size % plan.minibatch_size == 0
+    assert plan.last_minibatch_size > 1 or plan.minibatch_size == 1
     assert fit(fitted, name, num_envs=wanted).edits == (), "what is legal stays"

@@ -174,9 +174,41 @@ def test_rsl_rl_names_the_samples_that_it_never_trains_on() -> None:
 def test_a_config_that_its_own_library_refuses_is_an_error_with_its_words() -> None:
     with pytest.raises(RequestError, match="must be divisible by 'minibatch_size' \\(7\\)") as caught:
         translate({"num_actors": 4, "horizon_length": 5, "minibatch_size": 7, "mini_epochs": 2}, "rl_games", "sb3")
-    assert caught.value.alternatives == [{"minibatch_size": 5}, {"minibatch_size": 10}]
+    assert caught.value.alternatives == [{"horizon_length": 5, "minibatch_size": 5, "seq_length": 4}]
     with pytest.raises(RequestError, match="sequence length"):
         translate({"num_actors": 3, "horizon_length": 5, "minibatch_size": 5, "mini_epochs": 2}, "rl_games", "sb3")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "config"),
+    [
+        ("sb3", {"n_envs": 4, "n_steps": 8, "batch_size": 1}),
+        ("rl_games", {"num_actors": 3, "horizon_length": 5, "minibatch_size": 5, "mini_epochs": 1}),
+        ("brax", {"num_envs": 3, "unroll_length": 5, "batch_size": 7, "num_minibatches": 2}),
+        ("torchrl", {"num_envs": 3, "frames_per_batch": 2048, "mini_batch_size": 64}),
+        ("pufferlib", {"vec.num_envs": 8, "train.bptt_horizon": 64, "train.minibatch_size": 100}),
+    ],
+)
+def test_what_a_refusal_offers_is_taken(dialect: str, config: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as caught:
+        translate(config, dialect, "rollshape")
+    names = {name.rpartition(".")[2]: name for name in config}
+    offered = {names.get(name, name): value for name, value in caught.value.alternatives[0].items()}
+    assert translate({**config, **offered}, dialect, "rollshape").plan.rollout_size > 1
+
+
+def test_losses_that_no_key_shows_are_listed() -> None:
+    lost = "\n".join(translate({"n_envs": 8, "n_steps": 128}, "sb3", "cleanrl").not_preserved)
+    assert "learning-rate schedule: sb3: constant unless configured; cleanrl: linear to zero" in lost
+    assert "value loss" in lost
+    lost = "\n".join(translate({"num_envs_per_env_runner": 8}, "rllib", "sb3").not_preserved)
+    assert "KL penalty" in lost
+
+
+def test_rollshapes_own_words_are_planned() -> None:
+    assert translate({"num_envs": 64, "num_steps": 32}, "rollshape", "sb3").config["batch_size"] == 512
+    by_count = {"num_envs": 64, "num_steps": 32, "num_minibatches": 8}
+    assert translate(by_count, "rollshape", "sb3").config["batch_size"] == 256
 
 
 def test_rl_games_gets_a_sequence_length_that_divides() -> None:

@@ -100,7 +100,6 @@ def test_an_alias_is_replaced_where_it_stands() -> None:
         "- 1\n- 2",
         "just text",
         "",
-        "a: 1\na: 2",
         "a: !!python/object/apply:os.system ['true']",
         "!!python/object/new:object {}",
         "a: !custom 1",

@@ -6,11 +6,12 @@ Most libraries are a table of keys. Where one counts in other units (trajectorie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import gcd
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.recipe import Recipe
@@ -25,13 +26,14 @@ class Shuffle(StrEnum):
     NONE = "no shuffle: contiguous blocks in a fixed order"
     BLOCKS = "contiguous blocks, only their order is shuffled"
     TRAJECTORIES = "whole trajectories, reshuffled each epoch"
+    REPLAY = "drawn from a replay"
     PRIORITY = "segments drawn by advantage: no full pass over the data"
 
 
 class Normalise(StrEnum):
     MINIBATCH = "per minibatch"
     ROLLOUT = "over the rollout"
-    OFF = "off by default"
+    OFF = "not at all by default"
 
 
 class TimeLimit(StrEnum):
@@ -68,8 +70,10 @@ SHAPE_CONCEPTS = frozenset(
     {
         "num_envs", "workers", "envs_per_worker", "num_steps", "rollout_size", "minibatch_size", "num_minibatches",
         "trajectories", "minibatch_per_env", "num_epochs", "total_timesteps", "num_updates", "vector_steps",
+        "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
     }
 )  # fmt: skip
+OVERRIDE = "num_envs that the caller gave"  # beside the concepts that `hear` is told
 EXTRA = "extra"  # a key that is read or written for its effect on the shape, with no counterpart elsewhere
 
 
@@ -86,6 +90,11 @@ class Dialect:
     shuffle: ClassVar[Shuffle] = Shuffle.EACH_EPOCH
     normalise: ClassVar[Normalise] = Normalise.MINIBATCH
     time_limit: ClassVar[TimeLimit]
+    schedule: ClassVar[str] = "constant unless configured"  # of the learning rate, by default
+    value_clip: ClassVar[str] = "not clipped unless configured"  # the value loss, by default
+    peculiar: ClassVar[tuple[str, ...]] = ()  # what its training does and no other library's can be told to
+    prefix: ClassVar[str] = ""  # the section in which a file has all keys of the library
+    mendable: ClassVar[frozenset[str]] = frozenset()  # extras that `fit` may change to make a config legal
     layout: ClassVar[Literal["flat", "dotted", "nested"]] = "flat"
     fixed: ClassVar[Mapping[str, float]] = {}  # hyperparameters that are not a key but a fact
     others: ClassVar[frozenset[str]] = frozenset()  # keys of the library that look like a misspelt shape key
@@ -182,6 +191,10 @@ class Dialect:
             return total
         return self.exact_budget(updates, rollout)
 
+    def least_budget(self, recipe: Recipe) -> int:
+        """The smallest budget that makes an update."""
+        return self.exact_budget(1, recipe.rollout_size)
+
     def exact_budget(self, updates: int, rollout: int) -> int:
         """The environment steps of which this library makes just so many updates."""
         return updates * rollout
@@ -199,8 +212,8 @@ class Dialect:
         heard = dict(self.fixed)
         for key in self.hyper_keys:
             value = values.get(key.name, key.default)
-            if value is not None and value != key.off:
-                heard[key.concept] = _clean(key.scale * finite(key.name, value))
+            if is_number(value) and value != key.off and not (key.concept == "max_grad_norm" and value == math.inf):
+                heard[key.concept] = _clean(key.scale * in_range(key, value))
         return heard
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
@@ -219,6 +232,8 @@ class Dialect:
         count = max(1, rollout // size)
         if rollout // recipe.num_minibatches == size:
             count = recipe.num_minibatches  # said as a number of minibatches, which may leave more than one over
+        elif rollout // count != size and size / (rollout // (count + 1)) < (rollout // count) / size:
+            count += 1  # the next number of minibatches comes nearer to the size
         if self.remainder is Remainder.REFUSE:
             size = nearest_divisor(rollout, size)
             count = rollout // size
@@ -259,10 +274,21 @@ class Dialect:
         return ""
 
 
-def finite(name: str, value: Any) -> float:
-    """A config's value as a finite number, or a RequestError that names the key."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
-        raise RequestError("number-range", f"{name} must be a finite number, got {value!r}.", f"Write {name}: 0.5.")
+def is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_RANGES = {"gamma": (0, 1), "gae_lambda": (0, 1), "entropy_coef": (-math.inf, math.inf), "value_coef": (0, math.inf)}
+
+
+def in_range(key: Key, value: float) -> float:
+    """A hyperparameter that can be meant, or a RequestError that names the key."""
+    low, high = _RANGES.get(key.concept, (math.ulp(0.0), math.inf))
+    if not (low <= value <= high and math.isfinite(value)):
+        default = f" {key.name} is {key.default} by default." if key.default is not None else ""
+        raise RequestError(
+            "number-range", f"{key.name} {value!r} cannot be a {key.concept}.", f"Check {key.name}.{default}"
+        )
     return value
 
 

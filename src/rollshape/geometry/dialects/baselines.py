@@ -35,6 +35,7 @@ class BaselinesPPO2(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = "AssertionError: nbatch % nminibatches == 0"
     time_limit = TimeLimit.TERMINAL
+    value_clip = "always clipped"
 
 
 class BaselinesPPO1(Dialect):

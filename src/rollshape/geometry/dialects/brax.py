@@ -45,6 +45,7 @@ class Brax(Dialect):
     rounds_up = True
     shuffle = Shuffle.TRAJECTORIES
     time_limit = TimeLimit.MASKED
+    peculiar = ("action_repeat and num_resets_per_eval",)
     others = frozenset({"num_eval_envs", "episode_length"})
     notes = ("GAE is recomputed for every minibatch with the current critic",)
 

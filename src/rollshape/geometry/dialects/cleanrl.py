@@ -32,6 +32,8 @@ class CleanRL(Dialect):
     remainder = Remainder.SHORT
     remainder_detail = "trains further minibatches on the rest; one of a single sample turns the weights to NaN"
     time_limit = TimeLimit.TERMINAL
+    schedule: ClassVar[str] = "linear to zero (anneal_lr)"
+    value_clip: ClassVar[str] = "clipped (clip_vloss)"
     others = frozenset({"batch_size", "minibatch_size", "num_iterations"})
     notes: ClassVar[tuple[str, ...]] = ("target_kl is tested once an epoch, after the step",)
 
@@ -58,5 +60,7 @@ class ManiSkill(CleanRL):
         Key("target_kl", "target_kl", 0.1, off=None),
     )
     time_limit = TimeLimit.FINAL
+    schedule = Dialect.schedule
+    value_clip = Dialect.value_clip
     others = CleanRL.others | {"num_eval_envs", "num_eval_steps"}
     notes: ClassVar[tuple[str, ...]] = ("a success or failure bootstraps like a time limit",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
+from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]
 NEAR_MISS = 0.82
@@ -27,17 +29,27 @@ class Reading:
 
 
 def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
-    """A key's path below the level and its value: nested in its section, dotted, or bare."""
-    *sections, leaf = key.name.split(".")
-    node: Any = level
-    for section in sections:
-        node = node.get(section) if isinstance(node, Mapping) else None
-    if isinstance(node, Mapping) and leaf in node:
-        return (*sections, leaf), node[leaf]
-    for name in (key.name, leaf, *key.aliases):
-        if name in level and (key.concept == EXTRA or not isinstance(level[name], Mapping)):
-            return (name,), level[name]
+    """A key's path below the level and its value: nested in its section, dotted, or bare; by its name or an alias."""
+    section, _, leaf = key.name.rpartition(".")
+    for name in (leaf, *key.aliases):
+        nested = tuple(f"{section}.{name}".strip(".").split("."))
+        for path in dict.fromkeys((nested, (f"{section}.{name}".strip("."),), (name,))):
+            found = _descend(level, path)
+            section_like = isinstance(found, Mapping) and path != nested and key.concept != EXTRA
+            if found is not _ABSENT and not section_like:
+                return path, found
     return None
+
+
+_ABSENT = object()
+
+
+def _descend(level: Any, path: Path) -> Any:
+    for part in path:
+        if not isinstance(level, Mapping) or part not in level:
+            return _ABSENT
+        level = level[part]
+    return level
 
 
 def score(level: Mapping[str, Any], dialect: Dialect) -> int:
@@ -55,48 +67,45 @@ def levels(values: Mapping[str, Any], path: Path = (), depth: int = 0) -> Iterat
 
 
 def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, guesses: Mapping[str, Dialect]) -> Path:
-    """Where the dialect's keys stand; `key` names the level where there are several."""
-    if key is not None:
-        return _named_level(values, key)
-    scored = [(path, score(level, dialect)) for path, level in levels(values)]
-    hits = [(path, hit) for path, hit in scored if hit]
-    outer = [
+    """Where the dialect's keys stand; `key` names a level to look in where there are several."""
+    inside: Path = () if key is None else _named_level(values, key)
+    hits = [
         (path, hit)
+        for path, level in levels(values)
+        if path[: len(inside)] == inside and (hit := score(level, dialect))
+    ]
+    # A level gives way to one around it that holds as many keys, and to one inside it that holds more.
+    best = [
+        path
         for path, hit in hits
-        if not any(path[: len(other)] == other and path != other and hit <= most for other, most in hits)
+        if not any(
+            (most >= hit if path[: len(other)] == other else most > hit and other[: len(path)] == path)
+            for other, most in hits
+            if other != path
+        )
     ]
-    outer = [
-        (path, hit)
-        for path, hit in outer
-        if not any(other[: len(path)] == path and path != other and most > hit for other, most in outer)
-    ]
-    if not outer:
+    if not best:
         raise _unknown_config(values, dialect, guesses)
-    if len(outer) > 1:
-        names = [".".join(path) or "(top)" for path, _ in outer]
+    if len(best) > 1:
+        names = [".".join(path) or "(top)" for path in best]
         shown = ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
         raise RequestError(
             "level",
-            f"{len(outer)} levels of the file look like {dialect.name}: {shown}.",
+            f"{len(best)} levels of the file look like {dialect.name}: {shown}.",
             f"Choose one: --key {names[0]}.",
             [{"key": name} for name in names[:6]],
         )
-    return outer[0][0]
+    return best[0]
 
 
 def _named_level(values: Mapping[str, Any], key: str) -> Path:
-    if isinstance(values.get(key), Mapping):  # a name that itself holds dots, such as an environment's
-        return (key,)
-    path, node = tuple(key.split(".")), values
-    for i, part in enumerate(path):
-        if not isinstance(node.get(part), Mapping):
-            known = [str(name) for name, value in node.items() if isinstance(value, Mapping)]
-            near = difflib.get_close_matches(part, known, n=1)
-            hint = f"Did you mean {'.'.join([*path[:i], near[0]])}? " if near else ""
-            shown = ", ".join(known[:8]) or "none"
-            raise RequestError("level", f"The file has no level {key!r}.", f"{hint}Levels there: {shown}.")
-        node = node[part]
-    return path
+    known = {".".join(path): path for path, _ in levels(values) if path}
+    if key in known:
+        return known[key]
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    shown = ", ".join(list(known)[:8]) or "none"
+    raise RequestError("level", f"The file has no level {key!r}.", f"{hint}Levels there: {shown}.")
 
 
 def _unknown_config(values: Mapping[str, Any], dialect: Dialect, guesses: Mapping[str, Dialect]) -> RequestError:
@@ -152,7 +161,7 @@ def read_keys(
     notes: list[str] = []
     for entry in dialect.keys:
         hit = lookup(level, entry)
-        if hit is not None and entry.name not in found:
+        if hit is not None and (*path, *hit[0]) not in paths.values():  # a value answers to one key only
             found[entry.name], note = _plain(entry, hit[1])
             paths[entry.name] = (*path, *hit[0])
             notes += [note] if note else []
@@ -167,7 +176,10 @@ def read_keys(
 
 
 def _plain(entry: Key, value: Any) -> tuple[Any, str]:
-    """A value without its schedule: rl-zoo writes `lin_0.001` for a rate that falls to zero."""
+    """A value as a number: rl-zoo writes `lin_0.001` for a rate that falls to zero, PyYAML reads `5e-4` as text."""
+    if isinstance(value, str) and entry.concept in HYPERPARAMETERS:
+        with contextlib.suppress(ValueError):
+            return float(value), ""
     if isinstance(value, str):
         for prefix in _SCHEDULES:
             if value.startswith(prefix):

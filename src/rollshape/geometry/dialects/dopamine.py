@@ -40,6 +40,9 @@ class Dopamine(Dialect):
     remainder_detail = "AssertionError: Batch size must divide number of states."
     shuffle = Shuffle.BLOCKS
     time_limit = TimeLimit.IGNORED
+    schedule = "linear to zero (create_optimizer.anneal_learning_rate)"
+    value_clip = "clipped (clip_critic_loss)"
+    mendable = frozenset({"ReplayBuffer.batch_size"})
     notes = (
         "ReplayBuffer.batch_size is what is trained on; nothing checks that it equals update_period",
         "create_optimizer.anneal_steps counts gradient steps and must be set by hand",
@@ -48,7 +51,8 @@ class Dopamine(Dialect):
     def hear(self, said: Mapping[str, Any]) -> Recipe:
         if said.get("num_envs") not in (None, 1):
             raise RequestError("missing-key", "Dopamine runs one environment.", "Leave --num-envs out.")
-        recipe = self.recipe(said, 1, self.required(said, "num_steps"))
+        # What is trained on is the replay's batch, whatever the update period.
+        recipe = self.recipe(said, 1, said.get("ReplayBuffer.batch_size") or self.required(said, "num_steps"))
         iterations, steps = said.get("num_iterations"), said.get("training_steps")
         if not iterations or not steps:
             return recipe

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key
+from rollshape.errors import RequestError
+from rollshape.geometry.cut import FAR
+from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key, is_number
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import Heard, read
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
-from rollshape.geometry.dialects.yamlfile import Edit
+from rollshape.geometry.dialects.yamlfile import Edit, edited
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
 from rollshape.geometry.plan import Plan
@@ -66,26 +67,59 @@ def _minibatch_leaves(dialect: Dialect) -> set[str]:
 
 
 def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None, key: str | None = None) -> Fit:
-    """The smallest change that makes a config legal for `num_envs` environments; legal sizes of its own are kept."""
+    """The smallest change that makes a config legal for `num_envs` environments; sizes that work are kept."""
     speaker = resolve(dialect, values)
-    heard = read(values, speaker, num_envs=num_envs, key=key, guesses=DIALECTS)
-    after, reason = _legal(speaker, heard.recipe)
+    heard = read(values, speaker, num_envs=num_envs, key=key, guesses=DIALECTS, hyper=False)
+    before = replace(heard.recipe, hyper=_learning_rate(heard, speaker))
+    after, reason = _legal(speaker, before)
     plan = predict(speaker, after, "auto" if reason else "user")
-    return Fit(speaker, heard.recipe, after, plan, _edits(speaker, heard, after), reason)
+    edits = _edits(speaker, heard, after)
+    written = read(edited(values, edits), speaker, num_envs=num_envs, key=key, hyper=False).recipe
+    if predict(speaker, written).split != plan.split:
+        raise RequestError(
+            "divisibility",
+            f"{speaker.name}: the config cannot be made legal by changing its sizes alone.",
+            "Check the keys that multiply or override a size.",
+        )
+    return Fit(speaker, before, after, plan, edits, reason)
+
+
+def _learning_rate(heard: Heard, speaker: Dialect) -> dict[str, float]:
+    """The learning rate where it is a number: a schedule or a function is none of a fit's business."""
+    for key in speaker.hyper_keys:
+        rate = heard.reading.values.get(key.name)
+        if key.concept == "learning_rate" and is_number(rate) and rate > 0:
+            return {"learning_rate": rate}
+    return {}
 
 
 def _legal(speaker: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
-    """The recipe, or the nearest that the library takes without losing samples; and the reason of the change."""
-    rollout = recipe.rollout_size
-    if not speaker.problem(recipe) and rollout % recipe.minibatch_size == 0 and not speaker.epoch(recipe).dropped:
+    """The recipe, or the nearest that the library takes without losing samples; and why the minibatch changed."""
+    if _works(speaker, recipe):
         return recipe, ""
+    rollout, size = recipe.rollout_size, recipe.minibatch_size
     if speaker.says_count:
         count = nearest_divisor(rollout, min(recipe.num_minibatches, rollout))
-        size, reason = rollout // count, f"the divisor of {rollout:,} nearest to {recipe.num_minibatches:,}"
+        near = replace(recipe, minibatch_size=rollout // count, num_minibatches=count)
+        reason = f"the divisor of {rollout:,} nearest to {recipe.num_minibatches:,}"
     else:
-        choice = automatic_minibatch(rollout)
-        size, reason = choice.size, choice.reason
-    return speaker.adapt(replace(recipe, minibatch_size=size, num_minibatches=rollout // size)), reason
+        divisor = nearest_divisor(rollout, min(size, rollout))
+        near = replace(recipe, minibatch_size=divisor, num_minibatches=rollout // divisor)
+        reason = f"the divisor of {rollout:,} nearest to {size:,}"
+    nearest = speaker.adapt(near)
+    if _works(speaker, nearest) and max(nearest.minibatch_size / size, size / nearest.minibatch_size) <= FAR:
+        return nearest, "" if nearest.minibatch_size == size else reason
+    choice = automatic_minibatch(rollout)
+    chosen = speaker.adapt(replace(recipe, minibatch_size=choice.size, num_minibatches=rollout // choice.size))
+    return chosen, choice.reason
+
+
+def _works(speaker: Dialect, recipe: Recipe) -> bool:
+    """Whether the library runs the recipe on all samples, and normalises no minibatch of a single one."""
+    if speaker.problem(recipe):
+        return False
+    cut = speaker.epoch(recipe)
+    return cut.dropped == 0 and (cut.last_minibatch_size > 1 or cut.minibatch_size == 1)
 
 
 def _edits(speaker: Dialect, heard: Heard, after: Recipe) -> tuple[Edit, ...]:
@@ -93,14 +127,12 @@ def _edits(speaker: Dialect, heard: Heard, after: Recipe) -> tuple[Edit, ...]:
     said = speaker.say(after) | _workers(heard.reading.values, speaker, after.num_envs)
     edits = []
     for entry in speaker.keys:
-        new = said.get(entry.name if entry.concept == EXTRA else entry.concept)
-        if (
-            new is None
-            or entry.concept in _BUDGET
-            or not (entry.concept in SHAPE_CONCEPTS or entry.leaf == "seq_length")
-        ):
+        mendable = entry.concept == EXTRA and entry.name.removeprefix(speaker.prefix) in speaker.mendable
+        if entry.concept in _BUDGET or not (mendable or entry.concept in SHAPE_CONCEPTS):
             continue
-        old = heard.reading.values.get(entry.name)
+        new, old = said.get(entry.name if mendable else entry.concept), heard.reading.values.get(entry.name)
+        if new is None:
+            continue
         if old not in (None, -1):
             edits += [Edit(heard.reading.paths[entry.name], new)] if new != old else []
         elif new != entry.default and (entry.concept in _MINIBATCH or entry.default is not None):
@@ -137,16 +169,12 @@ def fit_config(
 
     >>> agent_cfg = rollshape.fit_config(agent_cfg, dialect="rl_games", num_envs=env.num_envs)
 
-    The config itself is not touched; a copy comes back in which only sizes that would not work have changed. Prints
+    The config itself is not touched; a copy comes back (of the mappings that change) in which only sizes that would
+    not work are other ones. Prints
     the batch configuration in the library's own names unless `verbose` is off.
     """
     result = fit(config, dialect, num_envs=num_envs, key=key)
-    fitted: dict[str, Any] = copy.deepcopy(dict(config))
-    for change in result.edits:
-        node: Any = fitted
-        for part in change.path[:-1]:
-            node = node[part]
-        node[change.path[-1]] = change.value
+    fitted = edited(config, result.edits)
     if verbose:
         print(result.block())
         for finding in result.plan.findings:

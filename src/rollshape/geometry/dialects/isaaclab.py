@@ -13,12 +13,12 @@ from rollshape.geometry.dialects.rsl_rl import RslRl
 from rollshape.geometry.dialects.sb3 import SB3
 from rollshape.geometry.dialects.skrl import Skrl
 
+_BY_COUNT = "said as n_minibatches"
 _NUM_ENVS = Key("num_envs", "num_envs", aliases=("scene.num_envs",))
 
 
-def _placed(keys: tuple[Key, ...], section: str = "") -> tuple[Key, ...]:
+def _placed(keys: tuple[Key, ...], prefix: str = "") -> tuple[Key, ...]:
     """A library's keys where Isaac Lab's file has them; the number of environments is a flag of the script."""
-    prefix = f"{section}." if section else ""
     return (_NUM_ENVS, *(replace(key, name=prefix + key.name) for key in keys if key.concept != "num_envs"))
 
 
@@ -29,24 +29,11 @@ class IsaacLabRlGames(RlGames):
     library = "Isaac Lab with rl_games"
     version = "2.3.2"
     layout = "nested"
-    keys = (*_placed(RlGames.keys, "params.config"), Key("params.config.num_actors", EXTRA, -1))
+    prefix = "params.config."
+    keys = (*_placed(RlGames.keys, prefix), Key(prefix + "num_actors", EXTRA, -1))
 
     def hear(self, said: Mapping[str, Any]) -> Recipe:
         return super().hear({**said, "num_envs": said.get("num_envs") or said.get("params.config.num_actors")})
-
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        return RlGames().hear_hyper({name.removeprefix("params.config."): value for name, value in values.items()})
-
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        return {f"params.config.{name}": value for name, value in RlGames().say_hyper(hyper).items()}
-
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        said = super().say(recipe)
-        return said | ({"params.config.seq_length": said.pop("seq_length")} if "seq_length" in said else {})
-
-    def problem(self, recipe: Recipe) -> str:
-        length = recipe.extra.get("params.config.seq_length")
-        return super().problem(replace(recipe, extra={"seq_length": length}) if length else recipe)
 
 
 class IsaacLabRslRl(RslRl):
@@ -80,10 +67,15 @@ class IsaacLabSB3(SB3):
 
     def hear(self, said: Mapping[str, Any]) -> Recipe:
         count = said.get("num_minibatches")
-        return super().hear({**said, "minibatch_size": None} if count else said)
+        recipe = super().hear({**said, "minibatch_size": None} if count else said)
+        return replace(recipe, extra={_BY_COUNT: bool(count)})
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        return replace(super().adapt(recipe), extra={_BY_COUNT: recipe.extra.get(_BY_COUNT, False)})
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
-        return {**super().say(recipe), "num_minibatches": None}
+        silent = "minibatch_size" if recipe.extra.get(_BY_COUNT) else "num_minibatches"
+        return {**super().say(recipe), silent: None}
 
 
 FLAVOURS: tuple[Dialect, ...] = (IsaacLabRlGames(), IsaacLabRslRl(), IsaacLabSkrl(), IsaacLabSB3())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rollshape.errors import RequestError
 from rollshape.geometry.cut import MinibatchSource
-from rollshape.geometry.dialects.base import Dialect, Shuffle
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Shuffle
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import surrounding_divisors
 from rollshape.geometry.memory import on_policy_memory
@@ -15,6 +15,7 @@ from rollshape.geometry.plan import Plan
 from rollshape.geometry.request import Request
 from rollshape.geometry.rules import Finding, findings
 
+_CUT = ("num_steps", "rollout_size", "minibatch_size", "num_minibatches", "trajectories")
 _OWN_RULES = ("remainder", "lr-minibatch", "budget-rounding")  # they speak of Rollshape's own treatment
 
 
@@ -28,7 +29,7 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
         raise RequestError(
             "zero-updates",
             f"{dialect.name}: a budget of {recipe.total_timesteps or 0:,} makes no update of {recipe.rollout_size:,}.",
-            f"The smallest budget that makes one is {dialect.exact_budget(1, recipe.rollout_size):,}.",
+            f"The smallest budget that makes one is {dialect.least_budget(recipe):,}.",
         )
     steps = dialect.steps_per_update(recipe)
     drafted = Plan(
@@ -62,15 +63,24 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
 
 
 def refused(dialect: Dialect, recipe: Recipe, refusal: str) -> RequestError:
-    rollout = recipe.rollout_size
-    legal = surrounding_divisors(rollout, min(recipe.minibatch_size, rollout))
+    """The library's refusal, with the nearest sizes that it takes, in its own words."""
     verb = "refuses" if "Error: " in refusal else "cannot use"
+    legal = dialect.adapt(recipe)
+    offer = {}
+    if not dialect.problem(legal):
+        said = dialect.say(legal)
+        for entry in dialect.keys:
+            mendable = entry.concept == EXTRA and entry.name.removeprefix(dialect.prefix) in dialect.mendable
+            value = said.get(entry.name if mendable else entry.concept)
+            if value is not None and (mendable or entry.concept in _CUT):
+                offer[entry.leaf] = value
+    near = ", ".join(f"{name} {value}" for name, value in offer.items())
     return RequestError(
         "divisibility",
-        f"{dialect.name} {verb} {recipe.num_envs:,} × {recipe.num_steps:,} = {rollout:,} in minibatches of "
+        f"{dialect.name} {verb} {recipe.num_envs:,} × {recipe.num_steps:,} = {recipe.rollout_size:,} in minibatches of "
         f"{recipe.minibatch_size:,}: {refusal}.",
-        f"Minibatches of {' or '.join(f'{size:,}' for size in legal)} divide it; `rollshape patch` repairs a file.",
-        [{"minibatch_size": size} for size in legal],
+        f"It takes {near}; `rollshape patch` repairs a file." if near else "Collect a larger rollout.",
+        [offer] if offer else (),
     )
 
 

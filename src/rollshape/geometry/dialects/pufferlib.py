@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder, Split
 
@@ -42,13 +42,17 @@ class PufferLib(Dialect):
     rounds_up = True
     shuffle = Shuffle.PRIORITY
     time_limit = TimeLimit.IGNORED
+    schedule = "cosine to zero (train.anneal_lr)"
+    value_clip = "clipped (train.vf_clip_coef)"
+    mendable = frozenset({"train.max_minibatch_size"})
     notes = (
         "its optimiser is Muon by default: a learning rate of Adam does not carry over",
         "the last step of a segment has no advantage; rewards are clamped to ±1",
     )
 
     def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n = self.required(said, "num_envs") * (said.get("env.num_envs") or 1)
+        inner = said.get("env.num_envs") or 1
+        n = said.get(OVERRIDE) or self.required(said, "num_envs") * inner
         window = self.required(said, "num_steps")
         asked = said.get("rollout_size")
         rollout = n * window if asked in (None, "auto") else asked
@@ -63,17 +67,26 @@ class PufferLib(Dialect):
             return recipe.refusal
         if recipe.minibatch_size > recipe.rollout_size:
             return f"APIUsageError: batch_size {recipe.rollout_size} must be >= minibatch_size {recipe.minibatch_size}"
+        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
+        if recipe.minibatch_size > most and recipe.minibatch_size % most:
+            return f"APIUsageError: minibatch_size {recipe.minibatch_size} % max_minibatch_size {most}"
         if recipe.minibatch_size % recipe.gae_window:
             return f"APIUsageError: minibatch_size {recipe.minibatch_size} % bptt_horizon {recipe.gae_window}"
         return ""
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
+        inner = recipe.extra.get("env.num_envs") or 1
+        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
         said = {**super().say(recipe), "num_steps": recipe.gae_window}
-        large = recipe.minibatch_size > _LARGEST_MICROBATCH
+        if recipe.num_envs % inner == 0:
+            said["num_envs"] = recipe.num_envs // inner
+        large = recipe.minibatch_size > most
         return said | ({"train.max_minibatch_size": recipe.minibatch_size} if large else {})
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return self.adapted_to_windows(recipe)
+        inner = recipe.extra.get("env.num_envs") or 1
+        kept = {"env.num_envs": inner} if recipe.num_envs % inner == 0 else {"env.num_envs": 1}
+        return replace(self.adapted_to_windows(recipe), extra=kept)
 
     def epoch(self, recipe: Recipe) -> Split:
         return Split(

@@ -29,4 +29,6 @@ class PureJaxRL(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = "AssertionError: batch size must be equal to number of steps * number of envs"
     time_limit = TimeLimit.TERMINAL
+    schedule = "linear to zero (ANNEAL_LR)"
+    value_clip = "always clipped"
     others = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key, finite
+from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, is_number
 from rollshape.geometry.dialects.config import Reading, read_keys
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.request import MOST_SAMPLES, MOST_TIMESTEPS, whole_number
 
+_OFF_POLICY = {"buffer_size", "learning_starts", "train_freq", "gradient_steps", "replay_buffer_size", "num_seed_steps"}
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
 
 
@@ -22,6 +23,7 @@ class Heard:
     recipe: Recipe
     reading: Reading
     assumed: tuple[str, ...]  # sizes that the config does not say, with the library's default
+    unread: tuple[str, ...] = ()  # hyperparameters that are no numbers: schedules, functions, pairs
 
 
 def read(
@@ -31,35 +33,61 @@ def read(
     num_envs: int | None = None,
     key: str | None = None,
     guesses: Mapping[str, Dialect] | None = None,
+    hyper: bool = True,
 ) -> Heard:
-    """The recipe of a config in a dialect; `num_envs` overrides what the config says."""
+    """The recipe of a config in a dialect; `num_envs` overrides what the config says. Sizes only, without `hyper`."""
+    if not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise RequestError("file", f"A config is a mapping of names to values, not a {kind}.", "Give a dict.")
     reading = read_keys(values, dialect, key, guesses)
-    said: dict[str, Any] = {}
-    assumed = []
-    for entry in dialect.keys:
-        present = entry.name in reading.values
-        value = _checked(entry, reading.values[entry.name]) if present else None
-        if value is None and not (present and entry.off is None):
-            value = None if entry.default == -1 else entry.default
-            if entry.concept in SHAPE_CONCEPTS and value is not None:
-                assumed.append(f"{entry.name} {value}")
-        name = entry.name if entry.concept == EXTRA else entry.concept
-        if entry.concept in SHAPE_CONCEPTS or entry.concept == EXTRA:
-            said[name] = value
+    off_policy = sorted(_OFF_POLICY & {name.rpartition(".")[2] for name in reading.others})
+    if len(off_policy) >= 2:
+        raise RequestError(
+            "family",
+            f"The config trains from a replay ({', '.join(off_policy)}); {dialect.name} here means PPO.",
+            "Give a PPO config.",
+        )
+    found = {
+        entry.name: _checked(entry, reading.values[entry.name])
+        for entry in dialect.keys
+        if entry.name in reading.values
+    }
+    said, assumed = _said(dialect, found)
     if num_envs is not None:
-        said["num_envs"] = whole_number("num_envs", num_envs)
-        assumed = [text for text in assumed if not _says_envs(dialect, text)]
+        said["num_envs"] = said[OVERRIDE] = whole_number("num_envs", num_envs)
+        assumed = {name: value for name, value in assumed.items() if name not in _environment_keys(dialect)}
     recipe = dialect.hear(said)
     if recipe.rollout_size > MOST_SAMPLES:
         raise RequestError(
             "whole-number", f"A rollout of {recipe.rollout_size:,} is more than any machine holds.", "Check the sizes."
         )
-    return Heard(replace(recipe, hyper=dialect.hear_hyper(reading.values)), reading, tuple(assumed))
+    odd = [key for key in dialect.hyper_keys if found.get(key.name) is not None and not is_number(found[key.name])]
+    return Heard(
+        replace(recipe, hyper=dialect.hear_hyper(found)) if hyper else recipe,
+        reading,
+        assumed=tuple(f"{name} {value}" for name, value in assumed.items()),
+        unread=tuple(f"{key.name}: {found[key.name]!r} is not a number" for key in odd),
+    )
 
 
-def _says_envs(dialect: Dialect, text: str) -> bool:
-    concepts = ("num_envs", "workers", "envs_per_worker")
-    return any(text.startswith(key.name + " ") for key in dialect.keys if key.concept in concepts)
+def _said(dialect: Dialect, found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sizes by concept and extras by name, with the library's defaults; and the defaults that were taken, by name."""
+    said: dict[str, Any] = {}
+    assumed = {}
+    for entry in dialect.keys:
+        if entry.concept not in SHAPE_CONCEPTS and entry.concept != EXTRA:
+            continue
+        value = found.get(entry.name)
+        if value is None and not (entry.name in found and entry.off is None):
+            value = None if entry.default == -1 else entry.default
+            if entry.concept in SHAPE_CONCEPTS and value is not None:
+                assumed[entry.name] = value
+        said[entry.name if entry.concept == EXTRA else entry.concept] = value
+    return said, assumed
+
+
+def _environment_keys(dialect: Dialect) -> set[str]:
+    return {key.name for key in dialect.keys if key.concept in ("num_envs", "workers", "envs_per_worker")}
 
 
 def _checked(entry: Key, value: Any) -> Any:
@@ -72,12 +100,14 @@ def _checked(entry: Key, value: Any) -> Any:
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
+        words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1's
+        value = words.get(value.lower(), value) if isinstance(value, str) else value
         if not isinstance(value, bool):
             raise RequestError("choice", f"{entry.name} must be true or false, got {value!r}.", "Write true or false.")
         return value
     if isinstance(entry.default, int) or entry.default == "auto":
         return None if value == -1 else whole_number(entry.name, value, least=0)
-    return finite(entry.name, value) if isinstance(entry.default, float) else value
+    return value
 
 
 def write(recipe: Recipe, dialect: Dialect) -> dict[str, Any]:

@@ -45,8 +45,10 @@ def resolve(name: str, config: Mapping[str, Any] | None, like: Dialect | None = 
     """The dialect of a name. Plain `isaaclab` is the flavour that the config is in, or that of the library `like`."""
     if name in DIALECTS:
         return DIALECTS[name]
+    if name == "rrd":
+        raise RequestError("family", "rrd trains from a replay: it has no rollout.", "Use rollshape plan --algo rrd.")
     if name != ISAACLAB:
-        near = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1)
+        near = difflib.get_close_matches(str(name).lower().replace("-", "_"), NAMES, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise RequestError("choice", f"There is no dialect {name!r}.", f"{hint}Dialects: {', '.join(NAMES)}.")
     if config is None:

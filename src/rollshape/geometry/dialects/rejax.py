@@ -38,6 +38,7 @@ class Rejax(Dialect):
     remainder_detail = "AssertionError: (num_envs * num_steps) % num_minibatches == 0"
     rounds_up = True
     time_limit = TimeLimit.TERMINAL
+    value_clip = "always clipped"
     notes = (
         "max_grad_norm clips single elements there, not the norm: it is not translated",
         "actor and critic have optimisers of their own, so the value coefficient hardly matters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import gcd
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
@@ -11,6 +12,7 @@ from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shu
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
+_CENTRAL = "central_value_config.minibatch_size"
 SEQ_LENGTH = 4  # rl_games' default, checked against the rollout even without a recurrent network
 
 
@@ -29,6 +31,7 @@ class RlGames(Dialect):
         Key("max_epochs", "num_updates"),
         Key("max_frames", "total_timesteps"),
         Key("seq_length", EXTRA, SEQ_LENGTH),
+        Key("central_value_config.minibatch_size", EXTRA),
         Key("learning_rate", "learning_rate"),
         Key("gamma", "gamma"),
         Key("tau", "gae_lambda"),
@@ -43,9 +46,10 @@ class RlGames(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = (
         "ValueError: 'batch_size' ({rollout}) must be divisible by 'minibatch_size' ({minibatch}) "
-        "(AssertionError in older versions)"
+        "(AssertionError in older versions); several agents multiply the rollout, so count them as environments"
     )
     rounds_up = True
+    mendable: ClassVar[frozenset[str]] = frozenset({"seq_length", _CENTRAL})
     rollout_name = "batch_size"
     shuffle = Shuffle.NONE
     normalise = Normalise.ROLLOUT
@@ -79,31 +83,39 @@ class RlGames(Dialect):
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
         said = {**super().say(recipe), "minibatch_per_env": None, "total_timesteps": None}
-        return said | ({"seq_length": 1} if recipe.rollout_size % SEQ_LENGTH else {})
+        mended = {"seq_length": self.extra(recipe, "seq_length") or SEQ_LENGTH}
+        if self.extra(recipe, _CENTRAL):
+            mended[_CENTRAL] = recipe.minibatch_size
+        return said | {self.prefix + name: value for name, value in mended.items()}
+
+    def extra(self, recipe: Recipe, name: str) -> Any:
+        return recipe.extra.get(self.prefix + name)
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        adapted = super().adapt(recipe)
-        return replace(adapted, extra={"seq_length": 1}) if adapted.rollout_size % SEQ_LENGTH else adapted
+        """The sequence length gives way, too: what is left of it that divides the rollout."""
+        length = gcd(self.extra(recipe, "seq_length") or SEQ_LENGTH, recipe.rollout_size)
+        kept = {"seq_length": length, _CENTRAL: self.extra(recipe, _CENTRAL)}
+        return replace(super().adapt(recipe), extra={self.prefix + name: value for name, value in kept.items()})
 
     def problem(self, recipe: Recipe) -> str:
         refusal = super().problem(recipe)  # rl_games checks the minibatch first
-        length = recipe.extra.get("seq_length") or SEQ_LENGTH
+        length = self.extra(recipe, "seq_length") or SEQ_LENGTH
         if not refusal and recipe.rollout_size % length:
             return f"ValueError: Batch size must be divisible by sequence length ({recipe.rollout_size} % {length})"
         return refusal
 
     def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         heard = super().hear_hyper(values)
-        if not values.get("truncate_grads"):
+        if not values.get(self.prefix + "truncate_grads"):
             heard.pop("max_grad_norm", None)
-        if values.get("lr_schedule") != "adaptive":
+        if values.get(self.prefix + "lr_schedule") != "adaptive":
             heard.pop("adaptive_kl", None)
         return heard
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
         said = super().say_hyper(hyper)
-        said["truncate_grads"] = "max_grad_norm" in hyper
-        if not said["truncate_grads"]:
-            said["grad_norm"] = 1.0  # has no effect, but rl_games raises KeyError without it
-        said["lr_schedule"] = "adaptive" if "kl_threshold" in said else "None"
+        said[self.prefix + "truncate_grads"] = "max_grad_norm" in hyper
+        if "max_grad_norm" not in hyper:
+            said[self.prefix + "grad_norm"] = 1.0  # has no effect, but rl_games raises KeyError without it
+        said[self.prefix + "lr_schedule"] = "adaptive" if "adaptive_kl" in hyper else "None"
         return said

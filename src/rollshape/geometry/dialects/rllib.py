@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder, Split
@@ -50,6 +51,7 @@ class RLlib(Dialect):
     shuffle = Shuffle.AFTER_FIRST
     normalise = Normalise.ROLLOUT
     time_limit = TimeLimit.FINAL
+    peculiar = ("its KL penalty (use_kl_loss, kl_coeff)", "no gradient of value errors above vf_clip_param")
     others = frozenset({"num_env_steps_sampled_lifetime", "kl_coeff", "kl_target"})
     notes: ClassVar[tuple[str, ...]] = (
         "the number of gradient steps grows by chance: every episode that ends adds a masked row",
@@ -76,22 +78,33 @@ class RLlib(Dialect):
             )
         said = {**said, "minibatch_size": size and size * learners, "num_minibatches": 1}
         recipe = self.recipe(said, n, t, refusal)
-        return replace(recipe, gae_window=window, extra={**recipe.extra, _WHOLE: size is None})
+        extra = {_WHOLE: size is None, "num_learners": said.get("num_learners") or 0}
+        return replace(recipe, gae_window=window, extra=extra)
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
+        learners = recipe.extra.get("num_learners") or 0
         return {
             **super().say(recipe),
             "workers": 1,
             "envs_per_worker": recipe.num_envs,
             "rollout_fragment_length": recipe.gae_window,
-            "num_learners": 0,
-            "minibatch_size": None if recipe.extra.get(_WHOLE) else recipe.minibatch_size,
+            "num_learners": learners,
+            "rollout_size": recipe.rollout_size // max(1, learners),
+            "minibatch_size": None if recipe.extra.get(_WHOLE) else recipe.minibatch_size // max(1, learners),
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
         adapted = super().adapt(recipe)
+        learners = recipe.extra.get("num_learners") or 0
+        if learners > 1 and (adapted.rollout_size % learners or adapted.minibatch_size % learners):
+            raise RequestError(
+                "divisibility",
+                f"{self.name}: {learners} learners do not share {adapted.rollout_size:,} samples in minibatches of "
+                f"{adapted.minibatch_size:,} evenly.",
+                f"Choose sizes that are multiples of {learners}, or num_learners 0.",
+            )
         whole = adapted.minibatch_size == adapted.rollout_size
-        return replace(adapted, gae_window=recipe.gae_window, extra={_WHOLE: whole})
+        return replace(adapted, gae_window=recipe.gae_window, extra={_WHOLE: whole, "num_learners": learners})
 
     def rows(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         """Rows that the learner sees: samples, and one masked row for each chunk of an episode."""
@@ -101,6 +114,8 @@ class RLlib(Dialect):
     def steps_per_update(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         if recipe.extra.get(_WHOLE):
             return recipe.num_epochs
+        if (recipe.extra.get("num_learners") or 0) > 1:  # then the masked rows are not counted, and it rounds down
+            return recipe.num_epochs * recipe.rollout_size // recipe.minibatch_size
         return -(-recipe.num_epochs * self.rows(recipe, episodes_ended) // recipe.minibatch_size)
 
     def epoch(self, recipe: Recipe) -> Split:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shuffle, TimeLimit
 from rollshape.geometry.dialects.config import read_keys
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import Plan, plan
@@ -24,18 +25,19 @@ class RRD(Dialect):
     library = "Randomized Return Decomposition (reference code)"
     version = "bc80473"
     keys = (
-        Key("batch_size", "minibatch_size", 256, aliases=_shouted("batch_size")),
-        Key("train_batches", "num_minibatches", 100, aliases=_shouted("train_batches")),
-        Key("timesteps", "num_steps", 100, aliases=_shouted("timesteps")),
-        Key("rrd_batch_size", "trajectories", 256, aliases=_shouted("rrd_batch_size")),
-        Key("rrd_sample_size", "num_epochs", 64, aliases=_shouted("rrd_sample_size")),
+        Key("batch_size", "transition_batch_size", 256, aliases=_shouted("batch_size")),
+        Key("train_batches", "train_batches", 100, aliases=_shouted("train_batches")),
+        Key("timesteps", "steps_per_iteration", 100, aliases=_shouted("timesteps")),
+        Key("rrd_batch_size", "rrd_batch_size", 256, aliases=_shouted("rrd_batch_size")),
+        Key("rrd_sample_size", "rrd_sample_size", 64, aliases=_shouted("rrd_sample_size")),
         Key("warmup", EXTRA, 10_000, aliases=_shouted("warmup")),
         Key("buffer_size", EXTRA, 1_000_000, aliases=_shouted("buffer_size")),
         Key("epochs", EXTRA, 3),
         Key("cycles", EXTRA, 100),
         Key("iterations", EXTRA, 100),
-        Key("total_timesteps", "total_timesteps"),
     )
+    normalise = Normalise.OFF
+    shuffle = Shuffle.REPLAY
     remainder = Remainder.DROP
     remainder_detail = "floors rrd_batch_size / rrd_sample_size: a remainder is dropped, and zero trains nothing"
     time_limit = TimeLimit.FINAL
@@ -57,7 +59,10 @@ class _RollshapeRRD(Dialect):
     name = "rollshape"
     library = "Rollshape"
     version = "0.1.0"
-    keys = tuple(Key(_NAMES.get(key.name, key.name), key.concept) for key in RRD.keys if key.name not in _BUDGET[:3])
+    keys = (
+        *(Key(_NAMES[key.name], key.concept) for key in RRD.keys if key.name in _NAMES),
+        Key("total_timesteps", "total_timesteps"),
+    )
     remainder = Remainder.REFUSE
     remainder_detail = ""
     time_limit = TimeLimit.FINAL
@@ -84,9 +89,7 @@ def translate_rrd(
     }
     if source == "rrd":
         filled = {entry.name: entry.default for entry in speaker.keys if entry.default is not None} | numbers
-        total = filled.get("total_timesteps")
-        if total is None:
-            total = filled["epochs"] * filled["cycles"] * filled["iterations"] * filled["timesteps"]
+        total = prod(filled[name] for name in _BUDGET)
         sizes = {ours: filled[theirs] for theirs, ours in _NAMES.items()}
     else:
         total = numbers.pop("total_timesteps", None)
@@ -99,7 +102,7 @@ def translate_rrd(
 def _written(result: Plan, target: str) -> dict[str, Any]:
     sizes = vars(result.replay)
     if target == "rollshape":
-        written: dict[str, Any] = {"algo": "rrd", **{ours: sizes[ours] for ours in _NAMES.values()}}
-    else:
-        written = {theirs: sizes[ours] for theirs, ours in _NAMES.items()}
-    return written | ({"total_timesteps": result.total_timesteps} if result.total_timesteps else {})
+        written = {"algo": "rrd", **{ours: sizes[ours] for ours in _NAMES.values()}}
+        return written | ({"total_timesteps": result.total_timesteps} if result.total_timesteps else {})
+    written = {theirs: sizes[ours] for theirs, ours in _NAMES.items()}
+    return written | ({"epochs": 1, "cycles": 1, "iterations": result.num_updates} if result.num_updates else {})

@@ -38,6 +38,7 @@ class RslRl(Dialect):
     shuffle = Shuffle.ONCE
     normalise = Normalise.ROLLOUT
     time_limit = TimeLimit.CURRENT
+    value_clip = "clipped (use_clipped_value_loss)"
     notes: ClassVar[tuple[str, ...]] = (
         "continuous actions only",
         "the gradient norms of actor and critic are clipped apart",

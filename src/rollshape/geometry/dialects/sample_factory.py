@@ -41,6 +41,7 @@ class SampleFactory(Dialect):
     remainder_detail = "AssertionError at the first training step: experience_size % batch_size"
     shuffle = Shuffle.NONE
     time_limit = TimeLimit.TERMINAL
+    value_clip = "always clipped (ppo_clip_value)"
     others = frozenset({"num_batches_to_accumulate", "num_epochs_to_accumulate"})
     notes = (
         "the ratio is clipped to [1/(1+ε), 1+ε], not to [1−ε, 1+ε]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit, is_number
 from rollshape.geometry.minibatch import Remainder
 
 _ADAPTIVE = "KLAdaptiveLR"
@@ -39,6 +39,7 @@ class Skrl(Dialect):
     remainder_detail = "spreads the rest: the first minibatches are one sample larger (2.0 and older drop the tail)"
     normalise = Normalise.ROLLOUT
     time_limit = TimeLimit.IGNORED
+    value_clip = "clipped (value_clip)"
     notes: ClassVar[tuple[str, ...]] = (
         "memory_size must equal rollouts; nothing checks it",
         "kl_threshold leaves only the current epoch",
@@ -50,7 +51,7 @@ class Skrl(Dialect):
         if str(values.get("agent.learning_rate_scheduler", "")).endswith(_ADAPTIVE):
             options = values.get("agent.learning_rate_scheduler_kwargs")
             chosen = options.get("kl_threshold") if isinstance(options, Mapping) else None
-            heard["adaptive_kl"] = float(chosen or _ADAPTIVE_DEFAULT)
+            heard["adaptive_kl"] = float(chosen) if is_number(chosen) and chosen else _ADAPTIVE_DEFAULT
         return heard
 
     def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Stoix(Dialect):
     remainder_detail = "TypeError: cannot reshape array of {rollout} samples"
     normalise = Normalise.ROLLOUT
     time_limit = TimeLimit.FINAL
+    schedule = "linear to zero"
+    value_clip = "always clipped"
     notes = ("actor and critic have optimisers of their own, so the value coefficient hardly matters",)
 
     def hear(self, said: Mapping[str, Any]) -> Recipe:
@@ -53,6 +55,9 @@ class Stoix(Dialect):
             return recipe
         evaluations = said.get("arch.num_evaluation") or _EVALUATIONS
         return replace(recipe, num_updates=recipe.num_updates // evaluations * evaluations)
+
+    def least_budget(self, recipe: Recipe) -> int:
+        return recipe.rollout_size * (recipe.extra.get("arch.num_evaluation") or _EVALUATIONS)
 
     def say(self, recipe: Recipe) -> dict[str, Any]:
         said = {**super().say(recipe), "num_updates": None}

@@ -41,6 +41,8 @@ class Tianshou(Dialect):
     remainder_detail = "adds the rest to the last minibatch"
     rounds_up = True
     time_limit = TimeLimit.FINAL
+    mendable = frozenset({"buffer_size"})
+    notes = ("a buffer_size below the rollout overwrites its oldest steps without a word",)
     others = frozenset({"max_batchsize", "num_test_envs"})
 
     def hear(self, said: Mapping[str, Any]) -> Recipe:

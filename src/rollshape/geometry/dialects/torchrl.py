@@ -30,6 +30,7 @@ class TorchRL(Dialect):
     remainder_detail = "IndexError: the scripts' loss table has no row for a short last minibatch"
     rounds_up = True
     time_limit = TimeLimit.FINAL
+    schedule = "linear to zero (optim.anneal_lr)"
     notes = (
         "GAE is recomputed each epoch",
         "the Atari config counts emulator frames: its sizes are divided by 4",

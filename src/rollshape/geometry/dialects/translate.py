@@ -73,6 +73,7 @@ def translate(
         *_hyper_changes(heard.recipe, after_recipe, listener),
         *_behaviour_changes(speaker, listener),
         *heard.reading.notes,
+        *heard.unread,
         *_assumptions(heard, speaker),
         *(f"{name}: {UNCLAIMED} {listener.name}" for name in heard.reading.others),
     )
@@ -132,9 +133,13 @@ def _behaviour_changes(speaker: Dialect, listener: Dialect) -> Iterator[str]:
         ("shuffle", speaker.shuffle, listener.shuffle),
         ("advantage normalisation", speaker.normalise, listener.normalise),
         ("time limit", speaker.time_limit, listener.time_limit),
+        ("learning-rate schedule", speaker.schedule, listener.schedule),
+        ("value loss", speaker.value_clip, listener.value_clip),
     ):
         if old != new:
             yield f"{what}: {speaker.name}: {old}; {listener.name}: {new}"
+    if speaker.name != listener.name:
+        yield from (f"{text}: only {speaker.name} has it" for text in speaker.peculiar)
 
 
 def _assumptions(heard: Heard, speaker: Dialect) -> Iterator[str]:

@@ -6,6 +6,7 @@ are refused. An edit replaces the characters of one value, so comments, order, q
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -38,13 +39,15 @@ class Parsed:
 def read_text(source: str) -> str:
     """The text of a file, or of standard input for `-`."""
     try:
+        if source == "-" and sys.stdin is None:
+            raise RequestError("file", "There is no standard input.", "Give a file.")
         raw = sys.stdin.buffer.read(LARGEST_FILE + 1) if source == "-" else _read_bytes(Path(source))
     except OSError as error:
         raise RequestError("file", f"Cannot read {source}: {error.strerror}.", "Check the path.") from None
     if len(raw) > LARGEST_FILE:
         raise RequestError("file", f"{source} is larger than {LARGEST_FILE:,} bytes.", "Give the config file itself.")
     try:
-        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") and source == "-" else "utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
         raise RequestError("file", f"{source} is not UTF-8 text.", "Give a YAML or JSON file.") from None
 
@@ -118,8 +121,6 @@ class _Builder:
             key = self.build(key_node, depth + 1)
             if isinstance(key, (dict, list)):
                 raise self.fail(key_node, "a key must be plain text", "Quote it.")
-            if str(key) in own:
-                raise self.fail(key_node, f"{key} is given twice", "Keep one of them.")
             own[str(key)] = self.build(value_node, depth + 1)
         return {**merged, **own}
 
@@ -166,17 +167,31 @@ def edit(parsed: Parsed, edits: Iterable[Edit], name: str = "the config") -> str
     text = parsed.text
     for start, end, new in spans:
         text = text[:start] + new + text[end:]
-    expected = parsed.values
-    for change in wanted:
-        expected = _with(expected, change.path, change.value)
-    if parse(text, name).values != expected:
-        raise RequestError("file", f"{name} cannot be edited safely in place.", "Edit it by hand, as --dry-run shows.")
+    if parse(text, name).values != edited(parsed.values, wanted) or (_is_json(parsed.text) and not _is_json(text)):
+        values = ", ".join(f"{'.'.join(change.path)} to {change.value}" for change in wanted)
+        raise RequestError("file", f"{name} cannot be edited safely in place.", f"Set {values} by hand.")
     return text
+
+
+def edited(values: Mapping[str, Any], edits: Iterable[Edit]) -> dict[str, Any]:
+    """The values with the edits made; what does not change is shared, not copied."""
+    result = dict(values)
+    for change in edits:
+        result = _with(result, change.path, change.value)
+    return result
 
 
 def _with(values: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
     head, *rest = path
-    return {**values, head: _with(values[head], tuple(rest), value) if rest else value}
+    return {**values, head: _with(values.get(head, {}), tuple(rest), value) if rest else value}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _span(parsed: Parsed, change: Edit, name: str) -> tuple[int, int, str]:
@@ -207,11 +222,13 @@ def _insertion(parsed: Parsed, change: Edit, name: str) -> tuple[int, int, str]:
     key_node, value_node = plain[-1]
     text = parsed.text
     end = max(value_node.end_mark.index, key_node.end_mark.index)
+    quote = text[key_node.start_mark.index] if text[key_node.start_mark.index] in "\"'" else ""
+    line = f"{quote}{change.path[-1]}{quote}: {change.value}"
     if parent.flow_style:
-        return end, end, f", {change.path[-1]}: {change.value}"
+        return end, end, f", {line}"
     stop = text.find("\n", end)
     newline = "\r\n" if stop > 0 and text[stop - 1] == "\r" else "\n"
-    line = " " * key_node.start_mark.column + f"{change.path[-1]}: {change.value}"
+    line = " " * key_node.start_mark.column + line
     if stop < 0:
         return len(text), len(text), newline + line
     return stop + 1, stop + 1, line + newline

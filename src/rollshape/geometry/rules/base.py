@@ -23,7 +23,7 @@ class Finding:
     message: str
     fix: str
     source: str
-    numbers: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}

@@ -24,11 +24,13 @@ def few_updates(plan: Plan, _: Request) -> Observation | None:
     if updates is None or updates >= FEW_UPDATES or plan.algo == "rrd":
         return None
     budget = FEW_UPDATES * plan.rollout_size
-    smaller = max(1, (plan.total_timesteps or 0) // (FEW_UPDATES * plan.num_steps))
+    smaller = (plan.total_timesteps or 0) // (FEW_UPDATES * plan.num_steps)
+    legal = smaller >= 1 and (plan.minibatch_source == "auto" or smaller * plan.num_steps % plan.minibatch_size == 0)
     return Observation(
         "warn",
         f"The budget buys {updates:,} update{'s' if updates > 1 else ''} ({plan.gradient_steps:,} gradient steps).",
-        f"total_timesteps {budget:,} would buy {FEW_UPDATES}; so would num_envs {smaller:,} at this budget.",
+        f"total_timesteps {budget:,} would buy {FEW_UPDATES}"
+        + (f"; so would num_envs {smaller:,} at this budget." if legal else "."),
         {"num_updates": updates, "least": FEW_UPDATES, "gradient_steps": plan.gradient_steps},
     )
 

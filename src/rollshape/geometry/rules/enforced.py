@@ -21,7 +21,7 @@ page(
     """The rollout must be a multiple of the minibatch.
 
     Otherwise some samples fill no minibatch. Libraries then crash (rl_games), train a tiny last minibatch
-    (SB3, CleanRL), drop the tail (RSL-RL, skrl) or merge it (Tianshou). Rollshape refuses by default and
+    (SB3, CleanRL), drop the tail (RSL-RL), spread it (skrl) or merge it (Tianshou). Rollshape refuses by default and
     names the nearest legal values; `--on-remainder fix` takes the nearest (the minibatch gives way, or the
     shape where that would change the minibatch more than twofold), `--on-remainder warn` leaves samples out
     and says which.

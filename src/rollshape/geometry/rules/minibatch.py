@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rollshape.geometry.minibatch import shapes_dividing, wanted_minibatches
+from rollshape.geometry.minibatch import automatic_minibatch, shapes_dividing, wanted_minibatches
 from rollshape.geometry.rules.base import Observation, Severity, rule
 
 if TYPE_CHECKING:
@@ -192,11 +192,14 @@ def lr_minibatch(plan: Plan, request: Request) -> Observation | None:
     if tuned is None:
         if plan.minibatch_source != "auto" or plan.num_minibatches == 1:
             return None
+        doubled = automatic_minibatch(2 * plan.rollout_size).size / size
+        if doubled == 1:
+            return None
         return Observation(
             "info",
-            "The automatic minibatch follows num_envs: twice the environments, twice the minibatch.",
-            "Scale Adam's learning rate by √2 then, or fix minibatch_size and leave the rate alone.",
-            {"minibatch_size": size},
+            f"The automatic minibatch follows num_envs: twice the environments make it {doubled:.3g} times as large.",
+            f"Scale Adam's learning rate by √{doubled:.3g} then, or fix minibatch_size and leave the rate alone.",
+            {"minibatch_size": size, "growth": doubled},
         )
     if tuned == size:
         return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 HEAVY_EDGE, NOTABLE_EDGE = 0.8, 0.5
 REINFORCE_LEAST = 1_000
 CONTINUOUS_LOW, CONTINUOUS_HIGH = 2_000, 10_000
+LONGEST_WINDOW = 4096
 SHORT_WINDOW = 10  # episodes at least this many windows long show one phase at a time
 
 
@@ -38,30 +39,28 @@ def edge_weight_rule(plan: Plan, request: Request) -> Observation | None:
     """
     if plan.algo in ("reinforce", "rrd"):
         return None
-    weight = edge_weight(plan.num_steps, request.gamma, request.gae_lambda)
+    weight = edge_weight(plan.gae_window, request.gamma, request.gae_lambda)
     if weight <= NOTABLE_EDGE:
         return None
-    t = plan.num_steps
-    while edge_weight(t, request.gamma, request.gae_lambda) > NOTABLE_EDGE and t < 4096:
+    t = plan.gae_window
+    while edge_weight(t, request.gamma, request.gae_lambda) > NOTABLE_EDGE and t < LONGEST_WINDOW:
         t *= 2
+    lighter = edge_weight(t, request.gamma, request.gae_lambda)
     asked = "num_steps" not in plan.chosen and plan.algo == "ppo"
     return Observation(
         "warn" if weight > HEAVY_EDGE and asked else "info",
-        f"With T = {plan.num_steps:,} GAE gives V at the window's edge a mean weight of {weight:.2f}: "
+        f"With T = {plan.gae_window:,} GAE gives V at the window's edge a mean weight of {weight:.2f}: "
         "the gradient leans on the critic.",
-        f"T = {t:,} would bring it to {edge_weight(t, request.gamma, request.gae_lambda):.2f}.",
-        {
-            "edge_weight": weight,
-            "num_steps": plan.num_steps,
-            "gamma": request.gamma,
-            "lambda": request.gae_lambda,
-        },
+        f"T = {t:,} would bring it to {lighter:.2f}."
+        if lighter <= NOTABLE_EDGE
+        else "At this γλ only windows that span whole episodes help.",
+        {"edge_weight": weight, "gae_window": plan.gae_window, "gamma": request.gamma, "lambda": request.gae_lambda},
     )
 
 
 @rule("episode-length", "“Staggered Environment Resets”, NeurIPS 2025; arithmetic")
 def episode_length(plan: Plan, request: Request) -> Observation | None:
-    """The window against the episode: short windows see one phase of it, long ones several episodes.
+    """The window against the episode: a short window sees one phase of it at a time.
 
     Environments that start together and run episodes of H steps show update j only the steps
     (j−1)T … jT−1 of an episode: a cycle of H/gcd(H, T) updates, and no number of environments averages
