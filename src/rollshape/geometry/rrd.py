@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from rollshape.errors import RequestError
@@ -67,7 +66,7 @@ def plan_rrd(request: Request) -> Plan:
         memory=_memory(request, replay, num_envs),
         **_budget(request.total_timesteps, replay),
     )
-    return replace(drafted, findings=findings(drafted, request))
+    return drafted.judged(findings(drafted, request))
 
 
 def _sizes(request: Request) -> dict[str, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollshape.errors import RequestError
 from rollshape.geometry.cut import MinibatchSource
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Shuffle
@@ -59,7 +57,7 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
         gae_lambda=recipe.hyper.get("gae_lambda", 0.95),
     )
     general = [finding for finding in findings(drafted, request) if finding.rule not in _OWN_RULES]
-    return replace(drafted, findings=(*_remainder(dialect, recipe, cut), *general))
+    return drafted.judged((*_remainder(dialect, recipe, cut), *general))
 
 
 def refused(dialect: Dialect, recipe: Recipe, refusal: str) -> RequestError:
