@@ -21,12 +21,12 @@ def test_network_sizes_by_hand() -> None:
     # 4 → 64 → 64 → 2 and 4 → 64 → 64 → 1, weights and biases
     actor = (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 2
     critic = (4 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 1
-    assert network_size(Request(obs_shape=(4,), action_dim=2)) == (actor + critic, 2 * 128 + 3)
+    assert network_size(Request(obs_shape=(4,)), 2, 1) == (actor + critic, 2 * 128 + 3)
     # the usual encoder of 84×84×4: 20×20×32, 9×9×64, 7×7×64, then 512
     encoder = (8 * 8 * 4 + 1) * 32 + (4 * 4 * 32 + 1) * 64 + (3 * 3 * 64 + 1) * 64 + (7 * 7 * 64 + 1) * 512
     heads = (512 + 1) * (6 + 1)
     for shape in ((84, 84, 4), (4, 84, 84)):
-        assert network_size(Request(obs_shape=shape, action_dim=6))[0] == encoder + heads
+        assert network_size(Request(obs_shape=shape), 6, 1)[0] == encoder + heads
 
 
 def test_environments_weigh() -> None:

@@ -79,9 +79,9 @@ def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     return parameters, activations + features, features
 
 
-def network_size(request: Request) -> tuple[int, int]:
-    """(parameters, activations of one sample) of an actor and a critic; a picture's encoder is shared."""
-    obs_shape, heads = request.obs_shape or (1,), (request.action_dim or 1, 1)
+def network_size(request: Request, *heads: int) -> tuple[int, int]:
+    """(parameters, activations of one sample) of towers with these outputs; a picture's encoder is shared by them."""
+    obs_shape = request.obs_shape or (1,)
     if len(obs_shape) == 3:
         parameters, activations, width = _encoder(obs_shape)
         return parameters + sum((width + 1) * head for head in heads), activations + sum(heads)
@@ -99,7 +99,7 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
     """PPO, A2C, REINFORCE: the rollout, one minibatch of it with its activations, network and Adam."""
     # Beside observation and action: log π, V, reward, advantage, return, value after a cut, two flags.
     sample = observation_bytes(request) + action_bytes(request) + 6 * FLOAT + 2
-    parameters, activations = network_size(request)
+    parameters, activations = network_size(request, request.action_dim or 1, 1)
     return _total(
         request,
         num_envs,
@@ -123,16 +123,16 @@ def replay_memory(
     """SAC with RRD: the replay holds an observation once; a batch holds it with its successor."""
     observation, action = observation_bytes(request), action_bytes(request)
     batch = (transition_batch_size + rrd_batch_size) * (2 * observation + action + FLOAT + 1)
-    parameters, activations = network_size(request)
-    networks = 4 * parameters  # policy, twin critics and their targets, reward network, about equal sizes
+    parameters, activations = network_size(request, request.action_dim or 1)  # a tower with an encoder of its own
+    trained, copies = 4, 2  # policy, twin critics and reward network; the critics' targets
     return _total(
         request,
         num_envs,
         replay_bytes=buffer_size * (observation + action + FLOAT + 2),
         minibatch_bytes=batch,
-        parameter_bytes=FLOAT * networks,
-        optimizer_bytes=3 * FLOAT * networks,
-        activation_bytes=2 * FLOAT * (transition_batch_size + rrd_batch_size) * activations,
+        parameter_bytes=FLOAT * (trained + copies) * parameters,
+        optimizer_bytes=3 * FLOAT * trained * parameters,
+        activation_bytes=2 * FLOAT * (3 * transition_batch_size + rrd_batch_size) * activations,
         traffic_bytes=train_batches * batch,
     )
 

@@ -19,11 +19,10 @@ SMALLEST_AUTO_MINIBATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A minibatch size chosen by rule; `awkward` says that the rollout left no good choice."""
+    """A minibatch size chosen by rule, and why."""
 
     size: int
     reason: str
-    awkward: bool = False
 
 
 def wanted_minibatches(rollout_size: int) -> int:
@@ -58,7 +57,7 @@ def automatic_minibatch(rollout_size: int) -> Choice:
         if rest == 0 and size >= SMALLEST_AUTO_MINIBATCH:
             return Choice(size, f"rollout/{count}: the divisor nearest to rollout/{wanted}, which does not divide")
     why = "is prime" if is_prime(rollout_size) else "has no divisor that leaves 2 to 32 minibatches"
-    return Choice(rollout_size, f"the whole rollout: {rollout_size:,} {why}", awkward=True)
+    return Choice(rollout_size, f"the whole rollout: {rollout_size:,} {why}")
 
 
 def shapes_dividing(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
