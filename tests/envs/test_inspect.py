@@ -13,8 +13,13 @@ def test_cartpole_and_pendulum() -> None:
     assert facts["action_kind"] == "discrete"
     assert facts["action_dim"] == 2
     assert facts["episode_length"] == 500
-    assert 0 <= facts["env_bytes"] < 5_000_000
+    assert facts["env_bytes"] == 16  # four floats of state
     assert plan(num_envs=8, num_steps=8, **facts).memory is not None
+    host = inspect_environment("gymnasium:CartPole-v1")
+    assert {name: host[name] for name in facts if name != "env_bytes"} == {
+        n: v for n, v in facts.items() if n != "env_bytes"
+    }
+    assert host["host_envs"]
     pendulum = inspect_environment("gymnasium:Pendulum-v1")
     assert (pendulum["action_kind"], pendulum["action_dim"]) == ("continuous", 1)
 

@@ -8,24 +8,31 @@ import math
 import sys
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rollshape.errors import RequestError
 
+if TYPE_CHECKING:
+    from rollshape.envs.functional import FunctionalEnv
+
 POOL = 16
 SECONDS = 2.0
-_BACKENDS = ("gymnasium", "envpool", "gymnax", "tabular")
 
 
 def inspect_environment(env_id: str) -> dict[str, Any]:
     """Fields of a plan's Request that the environment decides; its memory is measured on a small pool."""
     backend, _, name = env_id.partition(":")
-    if backend in _BACKENDS[1:]:
+    if backend == "envpool":
         raise RequestError(
             "environment",
-            f"Environments of the {backend} backend cannot be inspected yet.",
+            "EnvPool's environments cannot be inspected yet.",
             "Give --obs-shape, --obs-dtype, --action-dim and --action-kind instead.",
         )
+    if backend != "gymnasium":
+        from rollshape.envs.registry import FUNCTIONAL, make
+
+        if backend in ("gymnax", "tabular") or env_id in FUNCTIONAL:
+            return _functional(make(env_id))
     name = name if backend == "gymnasium" else env_id
     with contextlib.redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
         try:
@@ -42,6 +49,31 @@ def inspect_environment(env_id: str) -> dict[str, Any]:
             text = " ".join(f"{type(error).__name__}: {error}".split())
             raise RequestError("environment", f"{env_id} fails: {text}", "Mend the environment.") from None
     return facts
+
+
+def _functional(env: FunctionalEnv) -> dict[str, Any]:
+    """A functional environment weighs what its state does."""
+    import jax
+
+    from rollshape.envs.spaces import Continuous, Discrete
+
+    state, _ = jax.eval_shape(env.reset, jax.random.key(0))
+    action = env.action
+    size = (
+        action.n
+        if isinstance(action, Discrete)
+        else action.dim
+        if isinstance(action, Continuous)
+        else len(action.choices)
+    )
+    return {
+        "obs_shape": env.observation.shape,
+        "obs_dtype": env.observation.dtype,
+        "action_kind": "continuous" if isinstance(action, Continuous) else "discrete",
+        "action_dim": size,
+        "episode_length": env.max_steps,
+        "env_bytes": sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)),
+    }
 
 
 def _make(name: str) -> Any:
