@@ -1,0 +1,1 @@
+"""What learns: networks, distributions, returns and losses, as pure functions of arrays."""

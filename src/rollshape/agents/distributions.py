@@ -1,0 +1,107 @@
+"""Action distributions over a network's raw outputs [..., num_outputs]; leading axes are samples of their own."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete
+
+LOG_2PI = 1.8378770664093453
+
+
+class Policy(Protocol):
+    """What a distribution answers."""
+
+    num_outputs: int
+
+    def sample(self, key: Array, outputs: Array) -> Array: ...
+    def mode(self, outputs: Array) -> Array: ...
+    def log_prob(self, outputs: Array, action: Array) -> Array: ...
+    def entropy(self, outputs: Array) -> Array: ...
+
+
+class Categorical:
+    """One choice of n: the outputs are logits."""
+
+    def __init__(self, n: int) -> None:
+        self.num_outputs = n
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        return jax.random.categorical(key, outputs)
+
+    def mode(self, outputs: Array) -> Array:
+        return jnp.argmax(outputs, axis=-1)
+
+    def log_prob(self, outputs: Array, action: Array) -> Array:
+        return jnp.take_along_axis(jax.nn.log_softmax(outputs), action[..., None], axis=-1)[..., 0]
+
+    def entropy(self, outputs: Array) -> Array:
+        log_p = jax.nn.log_softmax(outputs)
+        return -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
+
+
+class MultiCategorical:
+    """Several independent choices: the logits of all of them, one after the other."""
+
+    def __init__(self, choices: tuple[int, ...]) -> None:
+        self.num_outputs = sum(choices)
+        self._parts = [Categorical(n) for n in choices]
+        self._cuts = [sum(choices[:i]) for i in range(1, len(choices))]
+
+    def _split(self, outputs: Array) -> list[Array]:
+        return jnp.split(outputs, self._cuts, axis=-1)
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        keys = jax.random.split(key, len(self._parts))
+        drawn = [p.sample(k, o) for p, k, o in zip(self._parts, keys, self._split(outputs), strict=True)]
+        return jnp.stack(drawn, axis=-1)
+
+    def mode(self, outputs: Array) -> Array:
+        return jnp.stack([p.mode(o) for p, o in zip(self._parts, self._split(outputs), strict=True)], axis=-1)
+
+    def log_prob(self, outputs: Array, action: Array) -> Array:
+        parts = enumerate(zip(self._parts, self._split(outputs), strict=True))
+        return jnp.sum(jnp.stack([p.log_prob(o, action[..., i]) for i, (p, o) in parts]), axis=0)
+
+    def entropy(self, outputs: Array) -> Array:
+        return jnp.sum(
+            jnp.stack([p.entropy(o) for p, o in zip(self._parts, self._split(outputs), strict=True)]), axis=0
+        )
+
+
+class Gaussian:
+    """Independent normals: the outputs are the means followed by the logarithms of the deviations."""
+
+    def __init__(self, dim: int) -> None:
+        self.num_outputs = 2 * dim
+        self._dim = dim
+
+    def sample(self, key: Array, outputs: Array) -> Array:
+        mean, log_std = outputs[..., : self._dim], outputs[..., self._dim :]
+        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+
+    def mode(self, outputs: Array) -> Array:
+        return outputs[..., : self._dim]
+
+    def log_prob(self, outputs: Array, action: Array) -> Array:
+        mean, log_std = outputs[..., : self._dim], outputs[..., self._dim :]
+        z = (action - mean) * jnp.exp(-log_std)
+        return -jnp.sum(0.5 * z**2 + log_std + 0.5 * LOG_2PI, axis=-1)
+
+    def entropy(self, outputs: Array) -> Array:
+        return jnp.sum(outputs[..., self._dim :] + 0.5 * (LOG_2PI + 1.0), axis=-1)
+
+
+def policy_for(action: Action) -> Policy:
+    """The distribution over an action space."""
+    match action:
+        case Discrete(n):
+            return Categorical(n)
+        case MultiDiscrete(choices):
+            return MultiCategorical(choices)
+        case Continuous(dim):
+            return Gaussian(dim)
