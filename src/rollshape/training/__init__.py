@@ -1,0 +1,1 @@
+"""How data flows: rollout → minibatches → update; the loop, checkpoints and the run directory."""

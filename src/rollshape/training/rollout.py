@@ -1,0 +1,84 @@
+"""Collecting a rollout: N environments × T steps under the current policy, time-major [T, N, …]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.agents.distributions import Policy
+from rollshape.agents.networks import ActorCritic
+from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
+from rollshape.envs.spaces import Continuous
+from rollshape.training.normaliser import Moments, normalise
+
+
+class Rollout(NamedTuple):
+    """What an update learns from, [T, N, …], and the value after the last step, [N]."""
+
+    observation: Array  # as the network saw it
+    raw_observation: Array
+    action: Array
+    log_prob: Array
+    value: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    final_value: Array  # V(final observation) where truncated, else 0
+    steps: Array  # of the episode before the action: its phase
+    episode_return: Array
+    episode_length: Array
+    last_value: Array
+
+
+def collect(
+    env: FunctionalEnv,
+    policy: Policy,
+    model: ActorCritic,
+    moments: Moments | None,
+    episodes: Episode,
+    keys: tuple[Array, Array],
+    num_steps: int,
+) -> tuple[Episode, Rollout]:
+    """Act for T steps; keys are those of the policy's and the environments' streams."""
+    num_envs = episodes.steps.shape[0]
+
+    def seen(observation: Array) -> Array:
+        return observation if moments is None else normalise(moments, observation)
+
+    def step(episodes: Episode, keys: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
+        observation = seen(episodes.observation)
+        outputs, value = jax.vmap(model)(observation)
+        action = policy.sample(keys[0], outputs)
+        env_keys = jax.random.split(keys[1], num_envs)
+        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, env_keys, episodes, _bounded(env, action))
+        final_value = _final_values(model, seen(outcome.final_observation), outcome)
+        row = (observation, episodes.observation, action, policy.log_prob(outputs, action), value, outcome, final_value,
+               episodes.steps)  # fmt: skip
+        return following, row
+
+    step_keys = (jax.random.split(keys[0], num_steps), jax.random.split(keys[1], num_steps))
+    episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
+        step, episodes, step_keys
+    )
+    last_value = jax.vmap(model.value)(seen(episodes.observation))
+    return episodes, Rollout(
+        observation, raw, action, log_prob, value, outcome.reward, outcome.terminated, outcome.truncated, final_value,
+        steps, outcome.episode_return, outcome.episode_length, last_value,
+    )  # fmt: skip
+
+
+def _final_values(model: ActorCritic, observation: Array, outcome: Transition) -> Array:
+    """V of the final observations, computed only in the rare step in which some episode is truncated."""
+    values = jax.lax.cond(
+        outcome.truncated.any(),
+        lambda: jax.vmap(model.value)(observation),
+        lambda: jnp.zeros_like(outcome.reward),
+    )
+    return jnp.where(outcome.truncated, values, 0.0)
+
+
+def _bounded(env: FunctionalEnv, action: Array) -> Array:
+    return jnp.clip(action, env.action.low, env.action.high) if isinstance(env.action, Continuous) else action

@@ -1,0 +1,95 @@
+"""What a run is: one dataclass is the configuration, its documentation and its command line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from rollshape.errors import RequestError
+from rollshape.geometry.plan import Plan, plan
+
+AlgoName = Literal["ppo", "a2c", "reinforce"]
+DEFAULT_TIMESTEPS = 500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
+
+    env: Annotated[str, "environment id: CartPole-v1, tabular:FrozenLake-v1, gymnax:Breakout-MinAtar, …"] = (
+        "CartPole-v1"
+    )
+    algo: Annotated[AlgoName, "the algorithm"] = "ppo"
+    seed: Annotated[int, "everything random follows from it"] = 0
+
+    num_envs: Annotated[int | None, "N, parallel environments"] = None
+    num_steps: Annotated[int | None, "T, steps of each environment in a rollout"] = None
+    rollout_size: Annotated[int | None, "N·T, samples collected before an update"] = None
+    minibatch_size: Annotated[int | Literal["auto"], "M, samples in a gradient step"] = "auto"
+    num_minibatches: Annotated[int | None, "K, gradient steps in an epoch (instead of M)"] = None
+    num_epochs: Annotated[int | None, "passes over a rollout"] = None
+    total_timesteps: Annotated[int, "budget in environment steps"] = DEFAULT_TIMESTEPS
+    on_remainder: Annotated[Literal["error", "warn", "fix"], "what to do when the rollout does not divide"] = "error"
+
+    learning_rate: Annotated[float, "Adam's step size"] = 3e-4
+    anneal_lr: Annotated[bool, "let the learning rate fall linearly to zero"] = False
+    adaptive_kl: Annotated[float | None, "KL that an adaptive learning rate steers to, minibatch by minibatch"] = None
+    target_kl: Annotated[float | None, "stop the epochs of an update when approx_kl exceeds this"] = None
+    gamma: Annotated[float, "discount γ"] = 0.99
+    gae_lambda: Annotated[float, "GAE's λ"] = 0.95
+    clip_range: Annotated[float, "PPO's ε"] = 0.2
+    clip_value: Annotated[bool, "clip the value loss by ε, too"] = False
+    entropy_coef: Annotated[float, "coefficient of the entropy bonus"] = 0.0
+    value_coef: Annotated[float, "factor on mean((V − R)²)"] = 0.5
+    max_grad_norm: Annotated[float | None, "clip of the global gradient norm"] = 0.5
+    normalise_advantages: Annotated[Literal["minibatch", "rollout", "off"], "over what advantages are normalised"] = (
+        "minibatch"
+    )
+    normalise_observations: Annotated[bool, "by running mean and deviation"] = False
+    normalise_rewards: Annotated[bool, "by the running deviation of the discounted return"] = False
+    baseline: Annotated[Literal["none", "mean", "value"], "REINFORCE: what is subtracted from the return"] = "value"
+    hidden_sizes: Annotated[tuple[int, ...], "widths of the hidden layers"] = (64, 64)
+    stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are spread over the environments"] = "none"
+
+    log_every: Annotated[int | None, "updates in a logging interval (about 100 intervals)"] = None
+    checkpoint_every: Annotated[int | None, "updates between checkpoints (10 a run)"] = None
+
+    def plan(self) -> Plan:
+        """The sizes of the run; a RequestError where they cannot be."""
+        return plan(
+            algo=self.algo,
+            num_envs=self.num_envs,
+            num_steps=self.num_steps,
+            rollout_size=self.rollout_size,
+            minibatch_size=self.minibatch_size,
+            num_minibatches=self.num_minibatches,
+            num_epochs=self.num_epochs,
+            total_timesteps=self.total_timesteps,
+            on_remainder=self.on_remainder,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+            hidden_sizes=self.hidden_sizes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def checked_spec(spec: Spec) -> Spec:
+    """The spec, or a RequestError that names the first number which cannot be meant."""
+    positive = (
+        "learning_rate",
+        "clip_range",
+        "adaptive_kl",
+        "target_kl",
+        "max_grad_norm",
+        "log_every",
+        "checkpoint_every",
+    )
+    for name in positive:
+        value = getattr(spec, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise RequestError("number-range", f"{name} must be positive, got {value!r}.", f"Check {name}.")
+    if not 0 <= spec.seed < 2**32:
+        raise RequestError("number-range", f"seed must lie in [0, 2³²), got {spec.seed}.", "Choose another seed.")
+    return spec

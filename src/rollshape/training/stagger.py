@@ -1,0 +1,52 @@
+"""Spreading resets: environments that all start together show one phase of the episode at a time."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.envs.functional import Episode, FunctionalEnv, advance
+from rollshape.envs.spaces import Continuous, Discrete
+
+UNLIMITED = 1000  # steps over which environments without a time limit are spread
+
+
+def staggered(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> Episode:
+    """Fresh episodes [N], spread by mode.
+
+    `counter` starts the step counters at random (cheap; first episodes are cut short). `burn-in` steps each environment
+    a random number of steps with random actions (real states).
+    """
+    if mode == "none":
+        return episodes
+    limit = env.max_steps or UNLIMITED
+    steps = jax.random.randint(key, episodes.steps.shape, 0, limit)
+    if mode == "counter":
+        return episodes._replace(steps=steps)
+
+    def burn(i: Array, state: Episode) -> Episode:
+        move, choose = jax.random.split(jax.random.fold_in(key, i + 1))
+        keys = jax.random.split(move, steps.shape[0])
+        following, _ = jax.vmap(advance, (None, 0, 0, 0))(
+            env, keys, state, _random_actions(env, choose, steps.shape[0])
+        )
+        going = i < steps
+        mixed: Episode = jax.tree.map(
+            lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, state
+        )
+        return mixed
+
+    burnt: Episode = jax.lax.fori_loop(0, limit, burn, episodes)
+    return burnt
+
+
+def _random_actions(env: FunctionalEnv, key: Array, count: int) -> Array:
+    action = env.action
+    if isinstance(action, Discrete):
+        return jax.random.randint(key, (count,), 0, action.n)
+    if isinstance(action, Continuous):
+        low, high = max(action.low, -1e3), min(action.high, 1e3)
+        return jax.random.uniform(key, (count, action.dim), minval=low, maxval=high)
+    columns = [jax.random.randint(jax.random.fold_in(key, i), (count,), 0, n) for i, n in enumerate(action.choices)]
+    return jnp.stack(columns, axis=-1)
