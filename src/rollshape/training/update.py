@@ -22,6 +22,7 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.agents.returns import gae, next_values, rewards_to_go
 from rollshape.geometry.plan import Plan
 from rollshape.training.rollout import Rollout
+from rollshape.training.shuffle import permutation
 from rollshape.training.spec import Spec
 
 LOWEST_RATE, HIGHEST_RATE, RATE_STEP = 1e-6, 1e-2, 1.5  # of a KL-adaptive learning rate, as rl_games and RSL-RL have it
@@ -101,7 +102,7 @@ def learn(
     used = plan.num_minibatches * plan.minibatch_size
 
     def epoch(learner: Learner, key: Array) -> tuple[Learner, Report]:
-        order = jax.random.permutation(key, plan.rollout_size)[:used] if plan.num_minibatches > 1 else jnp.arange(used)
+        order = permutation(key, plan.rollout_size)[:used] if plan.num_minibatches > 1 else jnp.arange(used)
         cut = jax.tree.map(lambda x: x[order].reshape(plan.num_minibatches, plan.minibatch_size, *x.shape[1:]), rows)
         return jax.lax.scan(lambda state, part: gradient_step(spec, policy, state, part, rate), learner, cut)
 
