@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rollshape.errors import RequestError
     from rollshape.geometry.dialects import fit_config, translate
     from rollshape.geometry.plan import Plan, plan
+    from rollshape.training.run import Run, train
 
 __version__ = "0.1.0"
 
@@ -17,10 +18,12 @@ _HOMES = {
     "RequestError": "rollshape.errors",
     "fit_config": "rollshape.geometry.dialects",
     "plan": "rollshape.geometry.plan",
+    "Run": "rollshape.training.run",
+    "train": "rollshape.training.run",
     "translate": "rollshape.geometry.dialects",
 }
 
-__all__ = ["Plan", "RequestError", "__version__", "fit_config", "plan", "translate"]
+__all__ = ["Plan", "RequestError", "Run", "__version__", "fit_config", "plan", "train", "translate"]
 
 
 def __getattr__(name: str) -> Any:

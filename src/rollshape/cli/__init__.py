@@ -16,6 +16,9 @@ COMMANDS = {
     "translate": "a config from one library's words to another's",
     "patch": "make a config file legal in place, comments kept",
     "dialects": "the libraries that are spoken, and what each does",
+    "train": "REINFORCE, A2C or PPO at any shape",
+    "eval": "score a trained policy on fresh episodes",
+    "reproduce": "run again, and report the first difference",
 }
 FAILED, WRONG_REQUEST = 1, 2
 
@@ -58,8 +61,7 @@ def _dispatch(arguments: list[str]) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise RequestError("flags", f"There is no command {name!r}.", f"{hint}Commands: {', '.join(COMMANDS)}.")
-    import_module(f"rollshape.cli.{name}").run(rest)
-    return 0
+    return int(import_module(f"rollshape.cli.{name}").run(rest) or 0)
 
 
 def _usage() -> str:

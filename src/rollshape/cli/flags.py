@@ -62,6 +62,8 @@ def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> N
     shown = "" if field.default in (None, False, ()) else f" (default: {_show(field.default)})"
     if options == [bool]:
         parser.add_argument(flag, dest=name, action="store_true", help=text)
+    elif get_origin(options[0]) is dict:
+        parser.add_argument(flag, dest=name, nargs="+", action=_Options, type=_option, metavar="NAME=VALUE", help=text)
     elif get_origin(options[0]) is tuple:
         convert, metavar = _converter([get_args(options[0])[0]])
         parser.add_argument(flag, dest=name, nargs="+", action=_Tuple, type=convert, metavar=metavar, help=text + shown)
@@ -77,6 +79,26 @@ def _show(default: Any) -> str:
 class _Tuple(argparse.Action):
     def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, __: Any = None) -> None:
         setattr(namespace, self.dest, tuple(values))
+
+
+class _Options(argparse.Action):
+    def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, __: Any = None) -> None:
+        setattr(namespace, self.dest, dict(values))
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """`delay=8` as a name and a number, a truth value, or a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    if value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
+    for kind in (whole, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value
 
 
 def _options(kind: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -57,10 +58,15 @@ class Metrics(NamedTuple):
 class Trainer:
     """A spec made executable; its methods are pure in the state."""
 
-    def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv) -> None:
-        self.spec, self.plan, self.env = spec, plan, env
+    def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1) -> None:
+        self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
         self.policy: Policy = policy_for(env.action)
-        self.run = jax.jit(self._run, static_argnums=1, donate_argnums=0)
+
+    def compiled(self, state: RunState) -> Callable[[RunState, Array], tuple[RunState, Metrics]]:
+        """`run`, compiled ahead of time; the state that it is called with is used up."""
+        count = jnp.asarray(0, jnp.int32)
+        compiled: Any = jax.jit(self.run, donate_argnums=0).lower(state, count).compile()
+        return compiled  # type: ignore[no-any-return]
 
     def start(self) -> RunState:
         """The state before the first update."""
@@ -83,9 +89,18 @@ class Trainer:
             discounted=jnp.zeros(plan.num_envs),
         )
 
-    def _run(self, state: RunState, updates: int) -> tuple[RunState, Metrics]:
-        """Several updates in one compiled call: the state after them, and metrics [updates, …]."""
-        return jax.lax.scan(lambda state, _: self._update(state), state, None, length=updates)
+    def run(self, state: RunState, count: Array) -> tuple[RunState, Metrics]:
+        """The next `count` ≤ interval updates in one call: the state after them, and metrics [interval, …].
+
+        How many are made is no part of the program, so that the last, shorter interval needs no compilation of its own.
+        """
+        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(self._update, state)[1])
+
+        def one(state: RunState, i: Array) -> tuple[RunState, Metrics]:
+            made: tuple[RunState, Metrics] = jax.lax.cond(i < count, self._update, lambda state: (state, blank), state)
+            return made
+
+        return jax.lax.scan(one, state, jnp.arange(self.interval))
 
     def _update(self, state: RunState) -> tuple[RunState, Metrics]:
         spec, plan = self.spec, self.plan

@@ -26,7 +26,7 @@ def permutation(key: Array, size: int) -> Array:
         for i in range(0, ROUNDS, 2):
             left = left ^ (_mix(right ^ salts[i]) & masks[0])
             right = right ^ (_mix(left ^ salts[i + 1]) & masks[1])
-        return (left << low) | right
+        return jnp.asarray((left << low) | right)
 
     order = scramble(jnp.arange(size, dtype=jnp.uint32))
     if size != 1 << bits:

@@ -19,6 +19,7 @@ class Spec:
     env: Annotated[str, "environment id: CartPole-v1, tabular:FrozenLake-v1, gymnax:Breakout-MinAtar, …"] = (
         "CartPole-v1"
     )
+    env_kwargs: Annotated[dict[str, Any] | None, "options of the environment, as name=value …"] = None
     algo: Annotated[AlgoName, "the algorithm"] = "ppo"
     seed: Annotated[int, "everything random follows from it"] = 0
 

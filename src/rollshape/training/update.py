@@ -116,7 +116,7 @@ def gradient_step(
 ) -> tuple[Learner, Report]:
     """One step on a minibatch; none where target_kl has stopped the update."""
     (_, report), gradient = eqx.filter_value_and_grad(_loss, has_aux=True)(learner.model, spec, policy, samples)
-    report = report._replace(grad_norm=optax.global_norm(gradient))
+    report = report._replace(grad_norm=optax.tree.norm(gradient))
     if spec.adaptive_kl is not None:
         too_far, too_near = report.approx_kl > 2 * spec.adaptive_kl, report.approx_kl < spec.adaptive_kl / 2
         factor = jnp.where(too_far, 1 / RATE_STEP, jnp.where(too_near, RATE_STEP, 1.0))

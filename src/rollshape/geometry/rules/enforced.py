@@ -125,4 +125,13 @@ page(
     every change is listed.
     """,
 )
+page(
+    "run",
+    "the run directory's contract",
+    """A folder that is not a run, holds another one, or has no checkpoint.
+
+    `rollshape train` leaves run.json, metrics.jsonl and checkpoints/; `--resume` goes on with the same spec only.
+    """,
+)
+page("checkpoint", "the run directory's contract", "A checkpoint that is torn or belongs to a run of another shape.")
 page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")

@@ -1,0 +1,36 @@
+"""`rollshape eval`: a trained policy's score, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rollshape.cli.flags import CommonArgs, parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalArgs(CommonArgs):
+    """Score the latest checkpoint of a run on fresh, full-length episodes."""
+
+    run_dir: Annotated[str, "a run directory"]
+    episodes: Annotated[int, "how many episodes"] = 128
+    seed: Annotated[int | None, "seed of the evaluation (default: the run's)"] = None
+
+
+def run(argv: Sequence[str]) -> None:
+    args = parse(EvalArgs, "eval", argv)
+    from rollshape.cli.output import print_json
+    from rollshape.geometry.request import whole_number
+    from rollshape.training.run import open_run, score_state
+
+    trainer, state = open_run(Path(args.run_dir))
+    episodes = whole_number("episodes", args.episodes, most=1_000_000)
+    seed = trainer.spec.seed if args.seed is None else whole_number("seed", args.seed, least=0, most=2**32 - 1)
+    score = score_state(trainer, state, seed, episodes)
+    if args.json:
+        print_json({"run_dir": args.run_dir, "update": int(state.update), **score._asdict()})
+        return
+    interval = f"{score.mean:.2f} ± {score.half_width:.2f} (95 %)"
+    print(f"return {interval} over {score.episodes} episodes of {score.length:.0f} steps on average")

@@ -1,0 +1,64 @@
+"""`rollshape train`: a policy at any shape, with a run directory that every later command reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from rollshape.cli.flags import CommonArgs, parse
+from rollshape.training.spec import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainArgs(Spec, CommonArgs):
+    """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
+
+    out: Annotated[str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS)"] = None
+    resume: Annotated[bool, "go on where a killed run stopped"] = False
+
+
+def run(argv: Sequence[str]) -> int:
+    args = parse(TrainArgs, "train", argv)
+    spec = Spec(**{field.name: getattr(args, field.name) for field in fields(Spec)})
+    from rollshape.training.run import train
+
+    if args.json:
+        from rollshape.cli.output import print_json
+
+        result = train(spec, out=args.out, resume=args.resume)
+        print_json(result.summary)
+        return 0 if result.status == "done" else 1
+    from rollshape.cli.output import show_plan
+
+    show_plan(spec.plan())
+    with _bar() as bar:
+        task = bar.add_task("compiling", total=spec.plan().num_updates, told="")
+
+        def on_row(row: dict[str, Any], _: Any) -> None:
+            score = "–" if row["episodic_return"] is None else f"{row['episodic_return']:.1f}"
+            told = f"return {score}  {row['sps']:,} steps/s"
+            bar.update(task, completed=row["update"], description="training", told=told)
+
+        result = train(spec, out=args.out, resume=args.resume, on_row=on_row)
+    summary = result.summary
+    if result.final_return is not None:
+        print(f"final return {result.final_return:.1f} ± {summary['final_return_ci']:.1f} over "
+              f"{summary['final_episodes']} fresh episodes, {summary['sps']:,} steps/s")  # fmt: skip
+    print(f"{result.status}: {result.path}")
+    return 0 if result.status == "done" else 1
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("updates  {task.fields[told]}"),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+    )

@@ -1,0 +1,64 @@
+"""Running a run again: is every metric and every parameter the same?"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from rollshape.errors import RequestError
+from rollshape.training.run import open_run, train
+from rollshape.training.rundir import WHEN, RunDirectory, fingerprint
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was compared, and the first difference."""
+
+    rows: int
+    arrays: int
+    difference: str
+    versions: dict[str, tuple[str, str]] = field(default_factory=dict)  # then and now, where they differ
+
+    @property
+    def same(self) -> bool:
+        return not self.difference
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"same": self.same}
+
+
+def reproduce(path: Path) -> Comparison:
+    """Train by the run's own spec in a temporary folder and compare."""
+    original = RunDirectory(path)
+    document = original.read()
+    if document["status"] != "done":
+        raise RequestError("run", f"{path} is {document['status']}, not done.", "Finish it with --resume first.")
+    now = fingerprint()
+    versions = {
+        name: (then, now.get(name, "absent")) for name, then in document["versions"].items() if now.get(name) != then
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        again = train(original.spec(), out=Path(scratch) / "again")
+        before, after = list(original.rows()), again.metrics
+        arrays = [jax.tree.leaves(open_run(folder)[1]) for folder in (path, again.path)]
+    difference = first_difference(before, after)
+    if not difference:
+        for i, (old, new) in enumerate(zip(*arrays, strict=True)):
+            if not np.array_equal(np.asarray(old), np.asarray(new), equal_nan=True):
+                difference = f"array {i} of the last checkpoint"
+                break
+    return Comparison(len(before), len(arrays[0]), difference, versions)
+
+
+def first_difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
+    """The first metric that differs, but for times; empty if none does."""
+    for old, new in zip(before, after, strict=False):
+        for name in old:
+            if name not in WHEN and old[name] != new.get(name):
+                return f"{name} at update {old['update']}: {old[name]!r} then, {new.get(name)!r} now"
+    return "" if len(before) == len(after) else f"{len(before)} rows then, {len(after)} now"

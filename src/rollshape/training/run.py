@@ -1,0 +1,204 @@
+"""A whole run: train, log, checkpoint, resume, score."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rollshape.envs.registry import make
+from rollshape.errors import RequestError
+from rollshape.geometry.plan import Plan
+from rollshape.training import checkpoint
+from rollshape.training.evaluate import Score, evaluate
+from rollshape.training.loop import Metrics, RunState, Trainer
+from rollshape.training.rundir import RunDirectory, fingerprint
+from rollshape.training.spec import Spec, checked_spec
+from rollshape.training.streams import stream_key
+
+INTERVALS, CHECKPOINTS, KEPT = 100, 10, 2
+FINAL_EPISODES = 128
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished (or stopped) run: where it is, what became of it, and its metrics."""
+
+    path: Path
+    status: str
+    plan: Plan
+    summary: dict[str, Any]
+    metrics: list[Row]
+
+    @property
+    def final_return(self) -> float | None:
+        value: float | None = self.summary["final_return"]
+        return value
+
+
+def train(
+    spec: Spec | None = None,
+    /,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_row: Callable[[Row, Plan], None] | None = None,
+    **changes: Any,
+) -> Run:
+    """Train by a Spec or by its fields: `train(env="CartPole-v1", num_envs=64, num_steps=32)`.
+
+    Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had.
+    """
+    spec = checked_spec(replace(spec or Spec(), **changes))
+    plan = spec.plan()
+    env = make(spec.env, **(spec.env_kwargs or {}))
+    directory = RunDirectory(Path(out) if out is not None else _free_path(spec, plan, resume))
+    trainer = Trainer(spec, plan, env, _log_every(spec, plan))
+    state = _begin(directory, spec, plan, trainer, resume)
+    started = time.perf_counter()
+    run = trainer.compiled(state)
+    compile_s = time.perf_counter() - started
+    status, busy, before = "done", 0.0, int(state.update)
+    every = spec.checkpoint_every or max(1, (plan.num_updates or 1) // CHECKPOINTS)
+    try:
+        while status == "done" and int(state.update) < (plan.num_updates or 0):
+            update = int(state.update)
+            count = min(trainer.interval, (plan.num_updates or 0) - update)
+            began = time.perf_counter()
+            state, metrics = run(state, jnp.asarray(count, jnp.int32))
+            metrics = jax.device_get(metrics)  # waits for the result
+            seconds = time.perf_counter() - began
+            busy += seconds
+            row = _row(plan, metrics, update, count, seconds, time.perf_counter() - started)
+            directory.append(row)
+            if on_row is not None:
+                on_row(row, plan)
+            if not _finite(row, state):
+                status = "diverged"
+            elif (update + count) // every > update // every or update + count == plan.num_updates:
+                checkpoint.save(directory.checkpoints, update + count, state)
+                checkpoint.prune(directory.checkpoints, KEPT)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
+    return _end(directory, spec, plan, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+
+
+def open_run(path: Path) -> tuple[Trainer, RunState]:
+    """A run's trainer and its latest state, to score or measure it."""
+    directory = RunDirectory(path)
+    spec = directory.spec()
+    last = checkpoint.latest(directory.checkpoints)
+    if last is None:
+        raise RequestError("run", f"{path} has no checkpoint.", "Train it on with --resume.")
+    trainer = Trainer(spec, spec.plan(), make(spec.env, **(spec.env_kwargs or {})))
+    return trainer, checkpoint.load(last, trainer.start())
+
+
+def _log_every(spec: Spec, plan: Plan) -> int:
+    return spec.log_every or max(1, math.ceil((plan.num_updates or 1) / INTERVALS))
+
+
+def _free_path(spec: Spec, plan: Plan, resume: bool) -> Path:
+    """runs/CartPole-v1_ppo_64x32_seed0, with a number behind it where that is taken."""
+    name = (
+        f"{spec.env.replace(':', '-').replace('/', '-')}_{spec.algo}_{plan.num_envs}x{plan.num_steps}_seed{spec.seed}"
+    )
+    base = Path("runs") / name
+    if resume or not base.exists():
+        return base
+    return next(path for i in range(2, 10_000) if not (path := base.with_name(f"{name}-{i}")).exists())
+
+
+def _begin(directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, resume: bool) -> RunState:
+    state = trainer.start()
+    if directory.exists() and not resume:
+        raise RequestError("run", f"{directory.path} holds a run already.", "Use --resume, or another --out.")
+    if directory.exists():
+        if directory.spec() != spec:
+            raise RequestError(
+                "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or another --out."
+            )
+        last = checkpoint.latest(directory.checkpoints)
+        if last is not None:
+            state = checkpoint.load(last, state)
+        directory.rewind(int(state.update))
+    directory.write(_document(spec, plan, "running"))
+    return state
+
+
+def _document(spec: Spec, plan: Plan, status: str, **more: Any) -> dict[str, Any]:
+    return {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": fingerprint(), "status": status, **more}
+
+
+def _end(
+    directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, state: RunState, status: str, speed: Row
+) -> Run:
+    rows = list(directory.rows())
+    score = score_state(trainer, state, spec.seed) if status == "done" else None
+    timesteps = rows[-1]["timesteps"] if rows else 0
+    summary = {
+        "run_dir": str(directory.path),
+        "status": status,
+        "timesteps": timesteps,
+        "final_return": score.mean if score else None,
+        "final_return_ci": score.half_width if score else None,
+        "final_episodes": score.episodes if score else 0,
+        **speed,
+    }
+    directory.write(_document(spec, plan, status, summary=summary))
+    return Run(directory.path, status, plan, summary, rows)
+
+
+def score_state(trainer: Trainer, state: RunState, seed: int, episodes: int = FINAL_EPISODES) -> Score:
+    """The policy's score on fresh full-length episodes of the eval stream."""
+    key = stream_key(seed, "eval", state.update)
+    return evaluate(trainer.env, trainer.policy, state.learner.model, state.observations, key, episodes)
+
+
+def _finite(row: Row, state: RunState) -> bool:
+    losses = all(row[name] is not None for name in ("policy_loss", "value_loss", "grad_norm"))
+    return losses and all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.learner.model))
+
+
+def _row(plan: Plan, metrics: Metrics, update: int, count: int, seconds: float, wall: float) -> Row:
+    """One interval's metrics; a value that does not exist is null, never NaN."""
+    parts: list[Any] = [np.asarray(part, np.float64)[:count] for part in metrics]
+    seen = Metrics(*parts)
+    finished = seen.episodes.sum()
+    means = {
+        name: _number(getattr(seen, name).mean())
+        for name in ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm",
+                     "reset_phase_entropy")
+    }  # fmt: skip
+    explained = seen.explained_variance[np.isfinite(seen.explained_variance)]
+    return {
+        "update": update + count,
+        "timesteps": (update + count) * plan.rollout_size,
+        "wall_time": round(wall, 4),
+        "episodic_return": _number(seen.return_sum.sum() / finished) if finished else None,
+        "episodic_length": _number(seen.length_sum.sum() / finished) if finished else None,
+        **means,
+        "approx_kl_epochs": [_number(value) for value in seen.approx_kl.mean(0)],
+        "ratio_ess_epochs": [_number(value) for value in seen.ratio_ess.mean(0)],
+        "explained_variance": _number(explained.mean()) if explained.size else None,
+        "learning_rate": _number(seen.learning_rate[-1]),
+        "eval_return": None,
+        "success_rate": None,
+        "rollout_s": None,
+        "update_s": None,
+        "sps": round(count * plan.rollout_size / seconds),
+    }
+
+
+def _number(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

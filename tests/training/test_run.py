@@ -1,0 +1,162 @@
+"""Runs repeat bit for bit, survive being killed, and learn."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from rollshape.errors import RequestError
+from rollshape.training import checkpoint
+from rollshape.training.reproduce import first_difference, reproduce
+from rollshape.training.run import Run, open_run, train
+from rollshape.training.rundir import RunDirectory
+
+SMALL: dict[str, Any] = {
+    "env": "CartPole-v1", "num_envs": 8, "num_steps": 16, "num_epochs": 2, "total_timesteps": 8 * 16 * 30,
+    "hidden_sizes": (16,), "log_every": 2, "checkpoint_every": 4,
+}  # fmt: skip
+
+
+def arrays(path: Path) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(open_run(path)[1])]
+
+
+def assert_identical(first: Path, second: Path) -> None:
+    rows = [list(RunDirectory(path).rows()) for path in (first, second)]
+    assert first_difference(*rows) == ""
+    for old, new in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(out=tmp_path_factory.mktemp("runs") / "unbroken", **SMALL)
+
+
+def test_a_run_directory(unbroken: Run) -> None:
+    document = json.loads((unbroken.path / "run.json").read_text())
+    assert document["status"] == "done"
+    assert document["plan"]["num_updates"] == 30
+    assert document["summary"]["final_episodes"] == 128
+    rows = list(RunDirectory(unbroken.path).rows())
+    assert [row["update"] for row in rows] == list(range(2, 31, 2))
+    assert rows[-1]["timesteps"] == 8 * 16 * 30
+    assert len(rows[0]["approx_kl_epochs"]) == 2
+    assert "NaN" not in (unbroken.path / "metrics.jsonl").read_text()
+    assert 0 < rows[0]["ratio_ess"] <= 1
+
+
+def test_two_runs_are_identical(unbroken: Run) -> None:
+    found = reproduce(unbroken.path)
+    assert found.same, found.difference
+    assert found.rows == 15
+
+
+def test_another_seed_is_another_run(unbroken: Run, tmp_path: Path) -> None:
+    other = train(out=tmp_path / "other", **{**SMALL, "seed": 1})
+    assert first_difference(unbroken.metrics, other.metrics).startswith("episodic_return")
+
+
+def test_the_length_of_an_interval_changes_nothing(unbroken: Run, tmp_path: Path) -> None:
+    other = train(out=tmp_path / "other", **{**SMALL, "log_every": 7})
+    for old, new in zip(arrays(unbroken.path), arrays(other.path), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+KILLED = """
+import sys, json
+from rollshape.training.run import train
+small = json.loads(sys.argv[2]); small["hidden_sizes"] = tuple(small["hidden_sizes"])
+train(out=sys.argv[1], resume=True, **small)
+"""
+
+
+def last_row(out: Path) -> int:
+    return max((row["update"] for row in RunDirectory(out).rows()), default=0)
+
+
+def test_killed_at_any_moment_it_resumes_to_the_identical_end(unbroken: Run, tmp_path: Path) -> None:
+    chance, out = random.Random(0), tmp_path / "killed"
+    command = [sys.executable, "-c", KILLED, str(out), json.dumps(SMALL)]
+    kills = 0
+    for _ in range(4):
+        known = last_row(out)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and last_row(out) <= known and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.05))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+        with (out / "metrics.jsonl").open("a") as file:
+            file.write('{"update": 9')  # a torn line, as a full disk leaves it
+    assert kills > 0
+    subprocess.run(command, check=True)
+    assert_identical(unbroken.path, out)
+
+
+def test_a_torn_checkpoint_never_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.save(tmp_path, 3, {"a": np.ones(3)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loss_that_is_not_finite_is_diverged_with_the_last_good_checkpoint(tmp_path: Path) -> None:
+    broken = train(out=tmp_path / "x", **{**SMALL, "learning_rate": 1e30, "max_grad_norm": None, "log_every": 1})
+    assert broken.status == "diverged"
+    assert broken.final_return is None
+    assert json.loads((tmp_path / "x" / "run.json").read_text())["status"] == "diverged"
+    for kept in (tmp_path / "x" / "checkpoints").glob("*.eqx"):
+        state = checkpoint.load(kept, open_run(unbroken_like(tmp_path))[1])
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.learner.model))
+
+
+def unbroken_like(tmp_path: Path) -> Path:
+    return train(out=tmp_path / "like", **SMALL).path
+
+
+def test_what_is_there_is_not_overwritten(unbroken: Run) -> None:
+    with pytest.raises(RequestError, match="holds a run already"):
+        train(out=unbroken.path, **SMALL)
+    with pytest.raises(RequestError, match="another spec"):
+        train(out=unbroken.path, resume=True, **{**SMALL, "seed": 5})
+    with pytest.raises(RequestError, match="no run directory"):
+        open_run(unbroken.path.parent)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algo": "a2c"},
+        {"algo": "reinforce", "baseline": "none"},
+        {"algo": "reinforce", "baseline": "mean"},
+        {"algo": "reinforce", "baseline": "value"},
+        {"anneal_lr": True, "clip_value": True, "normalise_advantages": "rollout", "target_kl": 0.01},
+        {"adaptive_kl": 0.01, "normalise_observations": True, "normalise_rewards": True, "max_grad_norm": None},
+        {"env": "Pendulum-v1", "stagger": "counter"},
+        {"env": "FrozenLake-v1", "stagger": "burn-in", "normalise_advantages": "off"},
+        {"num_minibatches": 3, "on_remainder": "warn"},
+    ],
+    ids=lambda changes: "-".join(str(value) for value in changes.values()),
+)
+def test_every_choice_trains(changes: dict[str, Any], tmp_path: Path) -> None:
+    spec = {**SMALL, **changes, "total_timesteps": 8 * 16 * 4}
+    spec |= {"num_epochs": None} if changes.get("algo") else {}
+    run = train(out=tmp_path / "x", **spec)
+    assert run.status == "done"
+    assert np.isfinite(run.metrics[-1]["policy_loss"])
