@@ -6,7 +6,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint test-peers bench clean
+.PHONY: demo test lint test-peers bench bench-train clean
 
 demo: $(VENV)/ready  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
@@ -25,6 +25,9 @@ test-peers: $(PEERS)/ready  ## train with the real libraries and compare with ou
 
 bench: $(VENV)/ready  ## how fast it starts and plans
 	$(BIN)/python benchmarks/plan.py
+
+bench-train: $(VENV)/ready  ## training speed and utilisation, beside SB3 where the peers are set up
+	$(BIN)/python benchmarks/train.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with $(PYTHON)"

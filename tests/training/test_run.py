@@ -139,6 +139,18 @@ def test_what_is_there_is_not_overwritten(unbroken: Run) -> None:
         open_run(unbroken.path.parent)
 
 
+def test_scores_start_at_a_threshold_and_can_end_the_run(tmp_path: Path) -> None:
+    spec = {**SMALL, "total_timesteps": 8 * 16 * 400, "learning_rate": 1e-2, "eval_after": 25.0, "stop_at_return": 40.0}
+    run = train(out=tmp_path / "x", **spec)
+    scored = [row for row in run.metrics if row["eval_return"] is not None]
+    assert run.metrics[0]["eval_return"] is None
+    assert scored[-1]["eval_return"] >= 40
+    assert all(row["eval_return"] < 40 for row in scored[:-1])
+    assert run.summary["timesteps"] < 8 * 16 * 400
+    with pytest.raises(RequestError, match="eval_after"):
+        train(out=tmp_path / "y", **{**SMALL, "stop_at_return": 40.0})
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from rollshape.cli.flags import CommonArgs, parse
+from rollshape.geometry.plan import Plan
 from rollshape.training.spec import Spec
 
 
@@ -32,9 +33,10 @@ def run(argv: Sequence[str]) -> int:
         return 0 if result.status == "done" else 1
     from rollshape.cli.output import show_plan
 
-    show_plan(spec.plan())
+    plan = _plan(spec)
+    show_plan(plan)
     with _bar() as bar:
-        task = bar.add_task("compiling", total=spec.plan().num_updates, told="")
+        task = bar.add_task("compiling", total=plan.num_updates, told="")
 
         def on_row(row: dict[str, Any], _: Any) -> None:
             score = "–" if row["episodic_return"] is None else f"{row['episodic_return']:.1f}"
@@ -48,6 +50,13 @@ def run(argv: Sequence[str]) -> int:
               f"{summary['final_episodes']} fresh episodes, {summary['sps']:,} steps/s")  # fmt: skip
     print(f"{result.status}: {result.path}")
     return 0 if result.status == "done" else 1
+
+
+def _plan(spec: Spec) -> Plan:
+    from rollshape.envs.inspect import functional_facts
+    from rollshape.envs.registry import make
+
+    return spec.plan(**functional_facts(make(spec.env, **(spec.env_kwargs or {}))))
 
 
 def _bar() -> Any:

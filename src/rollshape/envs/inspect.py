@@ -32,7 +32,7 @@ def inspect_environment(env_id: str) -> dict[str, Any]:
         from rollshape.envs.registry import FUNCTIONAL, make
 
         if backend in ("gymnax", "tabular") or env_id in FUNCTIONAL:
-            return _functional(make(env_id))
+            return functional_facts(make(env_id))
     name = name if backend == "gymnasium" else env_id
     with contextlib.redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
         try:
@@ -51,8 +51,8 @@ def inspect_environment(env_id: str) -> dict[str, Any]:
     return facts
 
 
-def _functional(env: FunctionalEnv) -> dict[str, Any]:
-    """A functional environment weighs what its state does."""
+def functional_facts(env: FunctionalEnv) -> dict[str, Any]:
+    """The same of a functional environment, which weighs what its state does."""
     import jax
 
     from rollshape.envs.spaces import Continuous, Discrete

@@ -52,14 +52,13 @@ def collect(
         observation = seen(episodes.observation)
         outputs, value = jax.vmap(model)(observation)
         action = policy.sample(keys[0], outputs)
-        env_keys = jax.random.split(keys[1], num_envs)
-        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, env_keys, episodes, _bounded(env, action))
+        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, keys[1], episodes, _bounded(env, action))
         final_value = _final_values(model, seen(outcome.final_observation), outcome)
         row = (observation, episodes.observation, action, policy.log_prob(outputs, action), value, outcome, final_value,
                episodes.steps)  # fmt: skip
         return following, row
 
-    step_keys = (jax.random.split(keys[0], num_steps), jax.random.split(keys[1], num_steps))
+    step_keys = (jax.random.split(keys[0], num_steps), jax.random.split(keys[1], (num_steps, num_envs)))
     episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
         step, episodes, step_keys
     )

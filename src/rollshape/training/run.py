@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rollshape.envs.inspect import functional_facts
 from rollshape.envs.registry import make
 from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan
@@ -58,8 +60,9 @@ def train(
     Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had.
     """
     spec = checked_spec(replace(spec or Spec(), **changes))
-    plan = spec.plan()
     env = make(spec.env, **(spec.env_kwargs or {}))
+    plan = spec.plan(**functional_facts(env))
+    use_compilation_cache()
     directory = RunDirectory(Path(out) if out is not None else _free_path(spec, plan, resume))
     trainer = Trainer(spec, plan, env, _log_every(spec, plan))
     state = _begin(directory, spec, plan, trainer, resume)
@@ -67,9 +70,10 @@ def train(
     run = trainer.compiled(state)
     compile_s = time.perf_counter() - started
     status, busy, before = "done", 0.0, int(state.update)
+    scoring = any(_crossed(spec.eval_after, row["episodic_return"]) for row in directory.rows())
     every = spec.checkpoint_every or max(1, (plan.num_updates or 1) // CHECKPOINTS)
     try:
-        while status == "done" and int(state.update) < (plan.num_updates or 0):
+        while int(state.update) < (plan.num_updates or 0):
             update = int(state.update)
             count = min(trainer.interval, (plan.num_updates or 0) - update)
             began = time.perf_counter()
@@ -78,14 +82,21 @@ def train(
             seconds = time.perf_counter() - began
             busy += seconds
             row = _row(plan, metrics, update, count, seconds, time.perf_counter() - started)
+            scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
+            if scoring:
+                row["eval_return"] = score_state(trainer, state, spec.seed).mean
             directory.append(row)
             if on_row is not None:
                 on_row(row, plan)
             if not _finite(row, state):
                 status = "diverged"
-            elif (update + count) // every > update // every or update + count == plan.num_updates:
+                break
+            enough = _crossed(spec.stop_at_return, row["eval_return"])
+            if enough or (update + count) // every > update // every or update + count == plan.num_updates:
                 checkpoint.save(directory.checkpoints, update + count, state)
                 checkpoint.prune(directory.checkpoints, KEPT)
+            if enough:
+                break
     except KeyboardInterrupt:
         status = "interrupted"
     speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
@@ -101,6 +112,19 @@ def open_run(path: Path) -> tuple[Trainer, RunState]:
         raise RequestError("run", f"{path} has no checkpoint.", "Train it on with --resume.")
     trainer = Trainer(spec, spec.plan(), make(spec.env, **(spec.env_kwargs or {})))
     return trainer, checkpoint.load(last, trainer.start())
+
+
+def _crossed(threshold: float | None, value: float | None) -> bool:
+    return threshold is not None and value is not None and value >= threshold
+
+
+def use_compilation_cache() -> None:
+    """Compiled programs are kept, so that the next run of the same shape starts at once."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        config.update("jax_compilation_cache_dir", str(home / "rollshape" / "xla"))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
 def _log_every(spec: Spec, plan: Plan) -> int:

@@ -52,11 +52,13 @@ class Spec:
     hidden_sizes: Annotated[tuple[int, ...], "widths of the hidden layers"] = (64, 64)
     stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are spread over the environments"] = "none"
 
+    eval_after: Annotated[float | None, "score fresh episodes from when the training return first reaches this"] = None
+    stop_at_return: Annotated[float | None, "end the run when such a score reaches this"] = None
     log_every: Annotated[int | None, "updates in a logging interval (about 100 intervals)"] = None
     checkpoint_every: Annotated[int | None, "updates between checkpoints (10 a run)"] = None
 
-    def plan(self) -> Plan:
-        """The sizes of the run; a RequestError where they cannot be."""
+    def plan(self, **facts: Any) -> Plan:
+        """The sizes of the run; a RequestError where they cannot be. `facts` of the environment add its memory."""
         return plan(
             algo=self.algo,
             num_envs=self.num_envs,
@@ -70,6 +72,7 @@ class Spec:
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
             hidden_sizes=self.hidden_sizes,
+            **facts,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,6 +94,12 @@ def checked_spec(spec: Spec) -> Spec:
         value = getattr(spec, name)
         if value is not None and not 0 < value < float("inf"):
             raise RequestError("number-range", f"{name} must be positive, got {value!r}.", f"Check {name}.")
+    if spec.stop_at_return is not None and spec.eval_after is None:
+        raise RequestError(
+            "contradiction",
+            "stop_at_return needs scores, and eval_after does not say from when they are taken.",
+            f"Add --eval-after {spec.stop_at_return:g}, or less.",
+        )
     if not 0 <= spec.seed < 2**32:
         raise RequestError("number-range", f"seed must lie in [0, 2³²), got {spec.seed}.", "Choose another seed.")
     return spec

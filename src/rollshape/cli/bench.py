@@ -1,0 +1,34 @@
+"""`rollshape bench`: how fast training is at several shapes, beside what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from rollshape.cli.flags import CommonArgs, parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchArgs(CommonArgs):
+    """Steps/s, compile time and utilisation = model FLOPs / (time × matrix-multiply rate of this process)."""
+
+    env: Annotated[str, "environment id"] = "CartPole-v1"
+    shapes: Annotated[tuple[str, ...], "shapes as NxT"] = ("4x128", "64x128", "512x16", "2048x16")
+    seconds: Annotated[float, "about how long each shape is timed"] = 3.0
+
+
+def run(argv: Sequence[str]) -> None:
+    args = parse(BenchArgs, "bench", argv)
+    from rollshape.cli.output import print_json
+    from rollshape.training.bench import bench
+
+    rows = bench(args.env, args.shapes, args.seconds)
+    if args.json:
+        print_json([row._asdict() for row in rows])
+        return
+    print(
+        f"{'shape':>10}  {'steps/s':>10}  {'compile s':>9}  {'utilisation':>11}  (of {rows[0].gemm_gflops:.0f} GFLOP/s)"
+    )
+    for row in rows:
+        print(f"{row.shape:>10}  {row.sps:>10,}  {row.compile_s:>9.2f}  {row.utilisation:>11.3f}")

@@ -1,0 +1,82 @@
+"""Measuring training: steps/s, compile time, and how much of the machine's arithmetic it uses."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rollshape.envs.registry import make
+from rollshape.errors import RequestError
+from rollshape.training.loop import Trainer
+from rollshape.training.spec import Spec
+
+SIDE = 2048
+
+
+class Bench(NamedTuple):
+    """One shape's speed, the median of its intervals; utilisation counts matrix products only, forward and backward."""
+
+    shape: str
+    sps: int
+    compile_s: float
+    utilisation: float
+    gemm_gflops: float
+
+
+def gemm_rate() -> float:
+    """FLOP/s of NumPy's float32 2048 × 2048 product, all cores, best of five."""
+    a = np.random.default_rng(0).normal(size=(SIDE, SIDE)).astype(np.float32)
+    best = min(_seconds(lambda: a @ a) for _ in range(5))
+    return 2 * SIDE**3 / best
+
+
+def _seconds(action: Any) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def flops_per_step(model: Any, num_epochs: int) -> float:
+    """Matrix products for one environment step: a forward pass to act, and three times one for each epoch."""
+    weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)) if leaf.ndim == 2)
+    return float(2 * weights * (1 + 3 * num_epochs))
+
+
+def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
+    """Each shape with 4 epochs and 4 minibatches, the 64-64 networks."""
+    rate, rows = gemm_rate(), []
+    for shape in shapes:
+        num_envs, num_steps = _parsed(shape)
+        spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
+                    total_timesteps=2**40, entropy_coef=0.01)  # fmt: skip
+        trainer = Trainer(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
+        state = trainer.start()
+        started = time.perf_counter()
+        run = trainer.compiled(state)
+        compile_s = time.perf_counter() - started
+        count = jnp.asarray(trainer.interval, jnp.int32)
+        times: list[float] = []
+        flops = flops_per_step(state.learner.model, 4)
+        while sum(times) < seconds:
+            started = time.perf_counter()
+            state, metrics = run(state, count)
+            jax.device_get(metrics)
+            times.append(time.perf_counter() - started)
+        sps = trainer.interval * num_envs * num_steps / statistics.median(times)
+        rows.append(Bench(shape, round(sps), compile_s, sps * flops / rate, rate / 1e9))
+    return rows
+
+
+def _parsed(shape: str) -> tuple[int, int]:
+    try:
+        num_envs, num_steps = (int(part) for part in shape.lower().replace("×", "x").split("x"))
+    except ValueError:
+        raise RequestError("flags", f"{shape!r} is not a shape.", "Write NxT, such as 64x128.") from None
+    return num_envs, num_steps
