@@ -42,9 +42,7 @@ def sb3_speed(shape: str) -> float | None:
 
 def main() -> int:
     met = True
-    print(
-        f"{'shape':>10}  {'steps/s':>10}  {'utilisation':>11}  {'bar':>5}  {'SB3 steps/s':>11}  {'ratio':>6}  {'bar':>4}"
-    )
+    print("     shape     steps/s  utilisation    bar  SB3 steps/s   ratio   bar")
     for row in bench("CartPole-v1", SHAPES, seconds=5.0):
         theirs = sb3_speed(row.shape) if row.shape in AGAINST_SB3 else None
         ratio = row.sps / theirs if theirs else None

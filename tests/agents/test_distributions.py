@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.agents.distributions import Categorical, Gaussian, MultiCategorical, Policy, policy_for
+from rollshape.agents.distributions import Categorical, Gaussian, MultiCategorical, Policy, policy_for, sample
 from rollshape.envs.spaces import Continuous, Discrete, MultiDiscrete
 
 SAMPLES = 20_000
@@ -17,7 +17,7 @@ CASES = [
 @pytest.mark.parametrize(("policy", "outputs"), CASES, ids=["categorical", "multi", "gaussian"])
 def test_entropy_is_the_mean_surprise_of_its_samples(policy: Policy, outputs: jax.Array) -> None:
     keys = jax.random.split(jax.random.key(0), SAMPLES)
-    actions = jax.vmap(policy.sample, (0, None))(keys, outputs)
+    actions = jax.vmap(lambda key: sample(policy, key, outputs))(keys)
     surprise = -jax.vmap(policy.log_prob, (None, 0))(outputs, actions)
     error = float(surprise.std()) / SAMPLES**0.5
     assert float(policy.entropy(outputs)) == pytest.approx(float(surprise.mean()), abs=4 * error + 1e-5)
@@ -27,7 +27,7 @@ def test_entropy_is_the_mean_surprise_of_its_samples(policy: Policy, outputs: ja
 def test_the_score_has_mean_zero(policy: Policy, outputs: jax.Array) -> None:
     """E ∇log π = 0: the identity behind every baseline."""
     keys = jax.random.split(jax.random.key(1), SAMPLES)
-    actions = jax.vmap(policy.sample, (0, None))(keys, outputs)
+    actions = jax.vmap(lambda key: sample(policy, key, outputs))(keys)
     scores = np.asarray(jax.vmap(jax.grad(policy.log_prob), (None, 0))(outputs, actions))
     assert (np.abs(scores.mean(0)) <= 4.5 * scores.std(0) / SAMPLES**0.5).all()
 

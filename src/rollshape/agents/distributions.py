@@ -14,24 +14,33 @@ LOG_2PI = 1.8378770664093453
 
 
 class Policy(Protocol):
-    """What a distribution answers."""
+    """What a distribution answers. An action is a function of the outputs and of noise that can be drawn in bulk."""
 
     num_outputs: int
 
-    def sample(self, key: Array, outputs: Array) -> Array: ...
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array: ...
+    def choose(self, outputs: Array, noise: Array) -> Array: ...
     def mode(self, outputs: Array) -> Array: ...
     def log_prob(self, outputs: Array, action: Array) -> Array: ...
     def entropy(self, outputs: Array) -> Array: ...
 
 
+def sample(policy: Policy, key: Array, outputs: Array) -> Array:
+    """Actions for outputs [..., num_outputs]."""
+    return policy.choose(outputs, policy.noise(key, outputs.shape[:-1]))
+
+
 class Categorical:
-    """One choice of n: the outputs are logits."""
+    """One choice of n: the outputs are logits. Chosen by the Gumbel trick."""
 
     def __init__(self, n: int) -> None:
         self.num_outputs = n
 
-    def sample(self, key: Array, outputs: Array) -> Array:
-        return jax.random.categorical(key, outputs)
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jax.random.gumbel(key, (*shape, self.num_outputs))
+
+    def choose(self, outputs: Array, noise: Array) -> Array:
+        return jnp.argmax(outputs + noise, axis=-1)
 
     def mode(self, outputs: Array) -> Array:
         return jnp.argmax(outputs, axis=-1)
@@ -56,10 +65,11 @@ class MultiCategorical:
     def _split(self, outputs: Array) -> list[Array]:
         return jnp.split(outputs, self._cuts, axis=-1)
 
-    def sample(self, key: Array, outputs: Array) -> Array:
-        keys = jax.random.split(key, len(self._parts))
-        drawn = [p.sample(k, o) for p, k, o in zip(self._parts, keys, self._split(outputs), strict=True)]
-        return jnp.stack(drawn, axis=-1)
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jax.random.gumbel(key, (*shape, self.num_outputs))
+
+    def choose(self, outputs: Array, noise: Array) -> Array:
+        return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
         return jnp.stack([p.mode(o) for p, o in zip(self._parts, self._split(outputs), strict=True)], axis=-1)
@@ -81,9 +91,11 @@ class Gaussian:
         self.num_outputs = 2 * dim
         self._dim = dim
 
-    def sample(self, key: Array, outputs: Array) -> Array:
-        mean, log_std = outputs[..., : self._dim], outputs[..., self._dim :]
-        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jax.random.normal(key, (*shape, self._dim))
+
+    def choose(self, outputs: Array, noise: Array) -> Array:
+        return outputs[..., : self._dim] + jnp.exp(outputs[..., self._dim :]) * noise
 
     def mode(self, outputs: Array) -> Array:
         return outputs[..., : self._dim]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
 from rollshape.envs.spaces import Continuous
@@ -59,7 +59,7 @@ def _play(
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
         seen = running.observation if moments is None else normalise(moments, running.observation)
-        action = policy.sample(act, jax.vmap(model)(seen)[0])
+        action = sample(policy, act, jax.vmap(model)(seen)[0])
         if isinstance(env.action, Continuous):
             action = jnp.clip(action, env.action.low, env.action.high)
         running, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, episodes), running, action)

@@ -48,19 +48,20 @@ def collect(
     def seen(observation: Array) -> Array:
         return observation if moments is None else normalise(moments, observation)
 
-    def step(episodes: Episode, keys: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
+    def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
         observation = seen(episodes.observation)
         outputs, value = jax.vmap(model)(observation)
-        action = policy.sample(keys[0], outputs)
-        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, keys[1], episodes, _bounded(env, action))
+        action = policy.choose(outputs, chance[0])
+        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, _bounded(env, action))
         final_value = _final_values(model, seen(outcome.final_observation), outcome)
         row = (observation, episodes.observation, action, policy.log_prob(outputs, action), value, outcome, final_value,
                episodes.steps)  # fmt: skip
         return following, row
 
-    step_keys = (jax.random.split(keys[0], num_steps), jax.random.split(keys[1], (num_steps, num_envs)))
+    # Random numbers are drawn in bulk: the loop over steps is where small operations add up.
+    chance = (policy.noise(keys[0], (num_steps, num_envs)), jax.random.split(keys[1], (num_steps, num_envs)))
     episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
-        step, episodes, step_keys
+        step, episodes, chance
     )
     last_value = jax.vmap(model.value)(seen(episodes.observation))
     return episodes, Rollout(
