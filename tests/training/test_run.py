@@ -106,6 +106,21 @@ def test_killed_at_any_moment_it_resumes_to_the_identical_end(unbroken: Run, tmp
     assert_identical(unbroken.path, out)
 
 
+def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path: Path) -> None:
+    long = {**SMALL, "total_timesteps": 8 * 16 * 60_000, "log_every": 50, "checkpoint_every": 60_000}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "x"), json.dumps(long)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and last_row(tmp_path / "x") == 0:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == ""
+    directory = RunDirectory(tmp_path / "x")
+    assert directory.read()["status"] == "interrupted"
+    saved = checkpoint.latest(directory.checkpoints)
+    assert saved is not None
+    assert checkpoint.update_of(saved) == last_row(tmp_path / "x")  # nothing of what was logged is lost
+
+
 def test_a_torn_checkpoint_never_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from rollshape.envs.inspect import functional_facts
 from rollshape.envs.registry import make
@@ -20,6 +21,7 @@ from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint
 from rollshape.training.evaluate import Score, evaluate
+from rollshape.training.interrupt import Interrupt
 from rollshape.training.loop import Metrics, RunState, Trainer
 from rollshape.training.rundir import RunDirectory, fingerprint
 from rollshape.training.spec import Spec, checked_spec
@@ -69,38 +71,52 @@ def train(
     started = time.perf_counter()
     run = trainer.compiled(state)
     compile_s = time.perf_counter() - started
-    status, busy, before = "done", 0.0, int(state.update)
-    scoring = any(_crossed(spec.eval_after, row["episodic_return"]) for row in directory.rows())
-    every = spec.checkpoint_every or max(1, (plan.num_updates or 1) // CHECKPOINTS)
-    try:
-        while int(state.update) < (plan.num_updates or 0):
-            update = int(state.update)
-            count = min(trainer.interval, (plan.num_updates or 0) - update)
-            began = time.perf_counter()
-            state, metrics = run(state, jnp.asarray(count, jnp.int32))
-            metrics = jax.device_get(metrics)  # waits for the result
-            seconds = time.perf_counter() - began
-            busy += seconds
-            row = _row(plan, metrics, update, count, seconds, time.perf_counter() - started)
-            scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
-            if scoring:
-                row["eval_return"] = score_state(trainer, state, spec.seed).mean
-            directory.append(row)
-            if on_row is not None:
-                on_row(row, plan)
-            if not _finite(row, state):
-                status = "diverged"
-                break
-            enough = _crossed(spec.stop_at_return, row["eval_return"])
-            if enough or (update + count) // every > update // every or update + count == plan.num_updates:
-                checkpoint.save(directory.checkpoints, update + count, state)
-                checkpoint.prune(directory.checkpoints, KEPT)
-            if enough:
-                break
-    except KeyboardInterrupt:
-        status = "interrupted"
+    before = int(state.update)
+    with Interrupt() as stop:
+        state, status, busy = _train_on(directory, trainer, run, state, started, stop, on_row)
     speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
     return _end(directory, spec, plan, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+
+
+def _train_on(
+    directory: RunDirectory,
+    trainer: Trainer,
+    run: Callable[[RunState, Array], tuple[RunState, Metrics]],
+    state: RunState,
+    started: float,
+    stop: Interrupt,
+    on_row: Callable[[Row, Plan], None] | None,
+) -> tuple[RunState, str, float]:
+    """Interval by interval to the end: (state, status, seconds of computation)."""
+    spec, plan, busy = trainer.spec, trainer.plan, 0.0
+    last = plan.num_updates or 0
+    every = spec.checkpoint_every or max(1, last // CHECKPOINTS)
+    scoring = any(_crossed(spec.eval_after, row["episodic_return"]) for row in directory.rows())
+    while (update := int(state.update)) < last:
+        count = min(trainer.interval, last - update)
+        began = time.perf_counter()
+        state, metrics = run(state, jnp.asarray(count, jnp.int32))
+        metrics = jax.device_get(metrics)  # waits for the result
+        seconds = time.perf_counter() - began
+        busy += seconds
+        row = _row(plan, metrics, update, count, seconds, time.perf_counter() - started)
+        scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
+        if scoring:
+            row["eval_return"] = score_state(trainer, state, spec.seed).mean
+        directory.append(row)
+        if on_row is not None:
+            on_row(row, plan)
+        if not _finite(row, state):
+            return state, "diverged", busy
+        enough, reached = _crossed(spec.stop_at_return, row["eval_return"]), update + count
+        if enough or stop.asked or reached == last or reached // every > update // every:
+            checkpoint.save(directory.checkpoints, reached, state)
+            checkpoint.prune(directory.checkpoints, KEPT)
+        if enough:
+            break
+        if stop.asked and reached < last:
+            return state, "interrupted", busy
+    return state, "done", busy
 
 
 def open_run(path: Path) -> tuple[Trainer, RunState]:
