@@ -17,12 +17,19 @@ class TrainArgs(Spec, CommonArgs):
     """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
 
     out: Annotated[str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS)"] = None
+    preset: Annotated[bool, "settings that others tuned for this environment; flags override them"] = False
     resume: Annotated[bool, "go on where a killed run stopped"] = False
 
 
 def run(argv: Sequence[str]) -> int:
     args = parse(TrainArgs, "train", argv)
     spec = Spec(**{field.name: getattr(args, field.name) for field in fields(Spec)})
+    if args.preset:
+        from rollshape.training.presets import with_preset
+
+        spec, preset = with_preset(spec)
+        lost = f" (not kept: {preset.not_kept})" if preset.not_kept else ""
+        print(f"preset of {preset.source}{lost}", file=sys.stderr)
     from rollshape.training.run import train
 
     if args.json:
