@@ -29,6 +29,7 @@ PHASE_BINS = 16
 class RunState(NamedTuple):
     """Everything that an identical continuation needs; random keys follow from the seed and `update`."""
 
+    seed: Array  # carried, not compiled in: all seeds of a shape share one program
     update: Array
     learner: Learner
     episodes: Episode
@@ -81,6 +82,7 @@ class Trainer:
         episodes = jax.vmap(partial(start, env))(jax.random.split(stream_key(spec.seed, "env"), plan.num_envs))
         episodes = staggered(spec.stagger, env, episodes, stream_key(spec.seed, "env", 2**31 - 1))
         return RunState(
+            seed=jnp.asarray(spec.seed, jnp.uint32),
             update=jnp.zeros((), jnp.int32),
             learner=learner,
             episodes=jax.tree.map(jnp.copy, episodes),  # a state that is its own observation must not be donated twice
@@ -105,7 +107,7 @@ class Trainer:
     def _update(self, state: RunState) -> tuple[RunState, Metrics]:
         spec, plan = self.spec, self.plan
         policy_key, env_key, shuffle_key = (
-            stream_key(spec.seed, stream, state.update + 1) for stream in ("policy", "env", "shuffle")
+            stream_key(state.seed, stream, state.update + 1) for stream in ("policy", "env", "shuffle")
         )
         episodes, rollout = collect(
             self.env, self.policy, state.learner.model, state.observations, state.episodes, (policy_key, env_key),
@@ -115,7 +117,7 @@ class Trainer:
         rate = self._rate(state)
         learner, reports, returns = learn(spec, plan, self.policy, state.learner, learned_from, rate, shuffle_key)
         observations = state.observations and with_batch(state.observations, rollout.raw_observation)
-        following = RunState(state.update + 1, learner, episodes, observations, rewards, discounted)
+        following = RunState(state.seed, state.update + 1, learner, episodes, observations, rewards, discounted)
         return following, self._metrics(rollout, reports, returns, rate if spec.adaptive_kl is None else learner.rate)
 
     def _rate(self, state: RunState) -> Array:

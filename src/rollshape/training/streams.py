@@ -14,6 +14,6 @@ Stream = Literal["init", "env", "policy", "shuffle", "eval"]
 _INDEX: dict[Stream, int] = {"init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4}
 
 
-def stream_key(seed: int, stream: Stream, index: Array | int = 0) -> Array:
+def stream_key(seed: Array | int, stream: Stream, index: Array | int = 0) -> Array:
     """The key of a stream at an index, such as the number of the update."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _INDEX[stream]), index)
