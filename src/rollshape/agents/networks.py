@@ -13,11 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
+from rollshape.geometry.memory import picture_layers
 
 PICTURE_AXES = 3
-_NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride): Mnih et al. 2015
-_SMALL = ((16, 3, 1),)  # for grids such as MinAtar's
-_NATURE_SMALLEST_SIDE = 36
 
 
 class Dense(eqx.Module):
@@ -62,10 +60,10 @@ class PictureEncoder(eqx.Module):
 
     def __init__(self, key: Array, shape: tuple[int, ...]) -> None:
         height, width, channels = shape
-        nature = min(height, width) >= _NATURE_SMALLEST_SIDE
-        keys = jax.random.split(key, 4)
+        layers, features = picture_layers(height, width)
+        *keys, head_key = jax.random.split(key, len(layers) + 1)
         kernels, biases, strides = [], [], []
-        for k, (filters, kernel, stride) in zip(keys, _NATURE if nature else _SMALL, strict=False):
+        for k, (filters, kernel, stride) in zip(keys, layers, strict=True):
             matrix = jax.nn.initializers.orthogonal(math.sqrt(2))(k, (kernel * kernel * channels, filters))
             kernels.append(matrix.reshape(kernel, kernel, channels, filters))
             biases.append(jnp.zeros(filters))
@@ -73,7 +71,7 @@ class PictureEncoder(eqx.Module):
             height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
             channels = filters
         self.kernels, self.biases, self.strides = tuple(kernels), tuple(biases), tuple(strides)
-        self.head = Dense(keys[3], height * width * channels, 512 if nature else 128, math.sqrt(2))
+        self.head = Dense(head_key, height * width * channels, features, math.sqrt(2))
 
     @property
     def features(self) -> int:

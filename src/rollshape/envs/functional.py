@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.envs.spaces import Action, Observation
+from rollshape.envs.spaces import Action, Continuous, Observation
 
+UNLIMITED = 1000  # steps that stand for an episode where the environment has no time limit
 State = Any  # a pytree of the environment's own
 
 
@@ -38,6 +39,16 @@ class FunctionalEnv(ABC):
     @abstractmethod
     def step(self, key: Array, state: State, action: Array) -> Outcome:
         """One step of one environment."""
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode that is looked at."""
+        return self.max_steps or UNLIMITED
+
+    def bounded(self, action: Array) -> Array:
+        """The action within the bounds of its space; the policy itself is unbounded."""
+        space = self.action
+        return jnp.clip(action, space.low, space.high) if isinstance(space, Continuous) else action
 
 
 class Episode(NamedTuple):

@@ -15,8 +15,6 @@ _DTYPE_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
     "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
 }  # fmt: skip
-_NATURE_CNN = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride), Mnih et al. 2015
-_SMALL_CNN = ((16, 3, 1),)  # for grids such as MinAtar's 10×10
 _NATURE_SMALLEST_SIDE = 36  # below it the strides leave nothing of the picture
 
 
@@ -63,18 +61,27 @@ def action_bytes(request: Request) -> int:
     return FLOAT * (request.action_dim or 1) if request.action_kind == "continuous" else FLOAT
 
 
+def picture_layers(height: int, width: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
+    """((channels, kernel, stride) of each convolution, features behind them) of the usual small CNN.
+
+    That of Mnih et al. 2015, or one layer for grids such as MinAtar's 10 × 10.
+    """
+    if min(height, width) >= _NATURE_SMALLEST_SIDE:
+        return ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512
+    return ((16, 3, 1),), 128
+
+
 def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     """(parameters, activations, features) of the convolutional encoder of one picture."""
     channels = min(obs_shape[0], obs_shape[-1])
     height, width = obs_shape[:2] if channels == obs_shape[-1] else obs_shape[1:]
-    nature = min(height, width) >= _NATURE_SMALLEST_SIDE
+    layers, features = picture_layers(height, width)
     parameters = activations = 0
-    for filters, kernel, stride in _NATURE_CNN if nature else _SMALL_CNN:
+    for filters, kernel, stride in layers:
         height, width = ((side - kernel) // stride + 1 for side in (max(height, kernel), max(width, kernel)))
         parameters += (kernel * kernel * channels + 1) * filters
         activations += height * width * filters
         channels = filters
-    features = 512 if nature else 128
     parameters += (height * width * channels + 1) * features
     return parameters, activations + features, features
 

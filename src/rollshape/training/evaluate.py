@@ -13,10 +13,7 @@ from jax import Array
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
-from rollshape.envs.spaces import Continuous
 from rollshape.training.normaliser import Moments, normalise
-
-UNLIMITED = 1000  # steps that an episode without a time limit is scored over
 
 
 class Score(NamedTuple):
@@ -49,7 +46,7 @@ def _play(
 ) -> tuple[Array, Array]:
     """(returns, lengths) of the first episode of each environment."""
     first, rest = jax.random.split(key)
-    limit = env.max_steps or UNLIMITED
+    limit = env.horizon
 
     def going_on(carry: tuple[Array, Episode, Array, Array, Array]) -> Array:
         step, _, done, _, _ = carry
@@ -59,9 +56,7 @@ def _play(
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
         seen = running.observation if moments is None else normalise(moments, running.observation)
-        action = sample(policy, act, jax.vmap(model)(seen)[0])
-        if isinstance(env.action, Continuous):
-            action = jnp.clip(action, env.action.low, env.action.high)
+        action = env.bounded(sample(policy, act, jax.vmap(model)(seen)[0]))
         running, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, episodes), running, action)
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)

@@ -155,15 +155,15 @@ class Trainer:
             explained_variance=explained_variance(rollout.value, returns),
             grad_norm=reports.grad_norm.mean(),
             learning_rate=rate,
-            reset_phase_entropy=phase_entropy(rollout.steps, self.env.max_steps),
+            reset_phase_entropy=phase_entropy(rollout.steps, self.env.horizon),
         )
 
 
-def phase_entropy(steps: Array, max_steps: int | None) -> Array:
+def phase_entropy(steps: Array, horizon: int) -> Array:
     """Entropy of the histogram of episode steps in a batch, 1 when all phases are alike and 0 when there is one.
 
-    Phases are 16 equal parts of the longest episode that the environment allows (of 1,000 steps where it allows any).
+    Phases are 16 equal parts of the environment's horizon.
     """
-    phase = jnp.clip(steps * PHASE_BINS // (max_steps or 1000), 0, PHASE_BINS - 1)
+    phase = jnp.clip(steps * PHASE_BINS // horizon, 0, PHASE_BINS - 1)
     share = jnp.zeros(PHASE_BINS).at[phase.reshape(-1)].add(1.0) / steps.size
     return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0)) / jnp.log(PHASE_BINS)

@@ -11,7 +11,6 @@ from jax import Array
 from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
-from rollshape.envs.spaces import Continuous
 from rollshape.training.normaliser import Moments, normalise
 
 
@@ -52,7 +51,7 @@ def collect(
         observation = seen(episodes.observation)
         outputs, value = jax.vmap(model)(observation)
         action = policy.choose(outputs, chance[0])
-        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, _bounded(env, action))
+        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
         final_value = _final_values(model, seen(outcome.final_observation), outcome)
         row = (observation, episodes.observation, action, policy.log_prob(outputs, action), value, outcome, final_value,
                episodes.steps)  # fmt: skip
@@ -78,7 +77,3 @@ def _final_values(model: ActorCritic, observation: Array, outcome: Transition) -
         lambda: jnp.zeros_like(outcome.reward),
     )
     return jnp.where(outcome.truncated, values, 0.0)
-
-
-def _bounded(env: FunctionalEnv, action: Array) -> Array:
-    return jnp.clip(action, env.action.low, env.action.high) if isinstance(env.action, Continuous) else action

@@ -9,8 +9,6 @@ from jax import Array
 from rollshape.envs.functional import Episode, FunctionalEnv, advance
 from rollshape.envs.spaces import Continuous, Discrete
 
-UNLIMITED = 1000  # steps over which environments without a time limit are spread
-
 
 def staggered(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> Episode:
     """Fresh episodes [N], spread by mode.
@@ -20,7 +18,7 @@ def staggered(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> E
     """
     if mode == "none":
         return episodes
-    limit = env.max_steps or UNLIMITED
+    limit = env.horizon
     steps = jax.random.randint(key, episodes.steps.shape, 0, limit)
     if mode == "counter":
         return episodes._replace(steps=steps)
