@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from rollshape.cli.flags import CommonArgs, parse
-from rollshape.geometry.plan import Plan
 from rollshape.training.spec import Spec
 
 
@@ -30,7 +29,7 @@ def run(argv: Sequence[str]) -> int:
         spec, preset = with_preset(spec)
         lost = f" (not kept: {preset.not_kept})" if preset.not_kept else ""
         print(f"preset of {preset.source}{lost}", file=sys.stderr)
-    from rollshape.training.run import train
+    from rollshape.training.run import prepared, train
 
     if args.json:
         from rollshape.cli.output import print_json
@@ -40,7 +39,7 @@ def run(argv: Sequence[str]) -> int:
         return 0 if result.status == "done" else 1
     from rollshape.cli.output import show_plan
 
-    plan = _plan(spec)
+    _, plan = prepared(spec)
     show_plan(plan)
     with _bar() as bar:
         task = bar.add_task("compiling", total=plan.num_updates, told="")
@@ -57,13 +56,6 @@ def run(argv: Sequence[str]) -> int:
               f"{summary['final_episodes']} fresh episodes, {summary['sps']:,} steps/s")  # fmt: skip
     print(f"{result.status}: {result.path}")
     return 0 if result.status == "done" else 1
-
-
-def _plan(spec: Spec) -> Plan:
-    from rollshape.envs.inspect import functional_facts
-    from rollshape.envs.registry import make
-
-    return spec.plan(**functional_facts(make(spec.env, **(spec.env_kwargs or {}))))
 
 
 def _bar() -> Any:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.inspect import functional_facts
 from rollshape.envs.registry import make
 from rollshape.errors import RequestError
@@ -62,8 +63,7 @@ def train(
     Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had.
     """
     spec = checked_spec(replace(spec or Spec(), **changes))
-    env = make(spec.env, **(spec.env_kwargs or {}))
-    plan = spec.plan(**functional_facts(env))
+    env, plan = prepared(spec)
     use_compilation_cache()
     directory = RunDirectory(Path(out) if out is not None else _free_path(spec, plan, resume))
     trainer = Trainer(spec, plan, env, _log_every(spec, plan))
@@ -76,6 +76,12 @@ def train(
         state, status, busy = _train_on(directory, trainer, run, state, started, stop, on_row)
     speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
     return _end(directory, spec, plan, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+
+
+def prepared(spec: Spec) -> tuple[FunctionalEnv, Plan]:
+    """The environment of a spec, and the plan with what the environment weighs."""
+    env = make(spec.env, **(spec.env_kwargs or {}))
+    return env, spec.plan(**functional_facts(env))
 
 
 def _train_on(
@@ -126,7 +132,8 @@ def open_run(path: Path) -> tuple[Trainer, RunState]:
     last = checkpoint.latest(directory.checkpoints)
     if last is None:
         raise RequestError("run", f"{path} has no checkpoint.", "Train it on with --resume.")
-    trainer = Trainer(spec, spec.plan(), make(spec.env, **(spec.env_kwargs or {})))
+    env, plan = prepared(spec)
+    trainer = Trainer(spec, plan, env)
     return trainer, checkpoint.load(last, trainer.start())
 
 
