@@ -1,4 +1,4 @@
-"""Actor and critic networks as pytrees; unbatched, the caller adds vmap.
+"""Actor and critic networks as pytrees; they take many observations at once.
 
 Orthogonal initialisation: gain √2 inside, .01 for the policy's head, 1 for the value's (Andrychowicz et al. 2020).
 """
@@ -24,12 +24,12 @@ class Dense(eqx.Module):
     weight: Array
     bias: Array
 
-    def __init__(self, key: Array, inputs: int, outputs: int, gain: float) -> None:
-        self.weight = jax.nn.initializers.orthogonal(gain)(key, (inputs, outputs))
-        self.bias = jnp.zeros(outputs)
-
     def __call__(self, x: Array) -> Array:
         return x @ self.weight + self.bias
+
+
+def new_dense(key: Array, inputs: int, outputs: int, gain: float) -> Dense:
+    return Dense(jax.nn.initializers.orthogonal(gain)(key, (inputs, outputs)), jnp.zeros(outputs))
 
 
 class Tower(eqx.Module):
@@ -37,17 +37,18 @@ class Tower(eqx.Module):
 
     layers: tuple[Dense, ...]
 
-    def __init__(self, key: Array, sizes: tuple[int, ...], head_gain: float) -> None:
-        keys = jax.random.split(key, len(sizes) - 1)
-        gains = [math.sqrt(2)] * (len(sizes) - 2) + [head_gain]
-        self.layers = tuple(
-            Dense(k, a, b, gain) for k, a, b, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
-        )
-
     def __call__(self, x: Array) -> Array:
         for layer in self.layers[:-1]:
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)
+
+
+def new_tower(key: Array, sizes: tuple[int, ...], head_gain: float) -> Tower:
+    keys = jax.random.split(key, len(sizes) - 1)
+    gains = [math.sqrt(2)] * (len(sizes) - 2) + [head_gain]
+    return Tower(
+        tuple(new_dense(k, a, b, gain) for k, a, b, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True))
+    )
 
 
 class PictureEncoder(eqx.Module):
@@ -71,60 +72,118 @@ class PictureEncoder(eqx.Module):
             height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
             channels = filters
         self.kernels, self.biases, self.strides = tuple(kernels), tuple(biases), tuple(strides)
-        self.head = Dense(head_key, height * width * channels, features, math.sqrt(2))
+        self.head = new_dense(head_key, height * width * channels, features, math.sqrt(2))
 
     @property
     def features(self) -> int:
         return int(self.head.bias.shape[0])
 
-    def __call__(self, picture: Array) -> Array:
-        x = picture[None].astype(jnp.float32) / (255.0 if picture.dtype == jnp.uint8 else 1.0)
+    def __call__(self, pictures: Array) -> Array:
+        """[M, height, width, channels] → features [M, …]."""
+        x = pictures.astype(jnp.float32) / (255.0 if pictures.dtype == jnp.uint8 else 1.0)
         for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
             x = jax.lax.conv_general_dilated(
                 x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
             )
             x = jax.nn.relu(x + bias)
-        return jax.nn.relu(self.head(x.reshape(-1)))
+        return jax.nn.relu(self.head(x.reshape(x.shape[0], -1)))
+
+
+class TwinTowers(eqx.Module):
+    """Actor and critic side by side: two towers over one input whose hidden layers share a matrix product each.
+
+    At 128 samples that takes two thirds of the time of separate products. `weights[0]` is [in, 2·width], the others
+    [2, width, next width]; index 0 is the actor's.
+    """
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    actor_head: Dense
+    critic_head: Dense
+
+    def __init__(self, actor: Tower, critic: Tower) -> None:
+        *pairs, (self.actor_head, self.critic_head) = zip(actor.layers, critic.layers, strict=True)
+        self.weights = tuple(
+            jnp.concatenate([a.weight, c.weight], axis=1) if i == 0 else jnp.stack([a.weight, c.weight])
+            for i, (a, c) in enumerate(pairs)
+        )
+        self.biases = tuple(jnp.stack([a.bias, c.bias]) for a, c in pairs)
+
+    def tower(self, index: int) -> Tower:
+        """The actor (0) or the critic (1) by itself."""
+        head = self.critic_head if index else self.actor_head
+        hidden = []
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            width = bias.shape[1]
+            own = weight[:, index * width : (index + 1) * width] if i == 0 else weight[index]
+            hidden.append(Dense(own, bias[index]))
+        return Tower((*hidden, head))
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """[M, in] → (the actor's outputs [M, …], the critic's [M, 1])."""
+        if not self.weights:
+            return self.actor_head(x), self.critic_head(x)
+        both = x @ self.weights[0]
+        width = self.biases[0].shape[1]
+        h = jnp.tanh(jnp.stack([both[:, :width], both[:, width:]]) + self.biases[0][:, None])
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            h = jnp.tanh(jnp.einsum("bmi,bio->bmo", h, weight) + bias[:, None])
+        return self.actor_head(h[0]), self.critic_head(h[1])
 
 
 class ActorCritic(eqx.Module):
-    """Policy outputs and value of an observation: two towers, or two heads on one picture encoder.
+    """Policy outputs and values of observations: twin towers, or two heads on one picture encoder.
 
     A Gaussian's deviations do not depend on the state: they are a parameter of their own.
     """
 
     encoder: PictureEncoder | None
-    actor: Tower
-    critic: Tower
+    towers: TwinTowers
     log_std: Array | None
+    shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
         self, key: Array, observation: Observation, action: Action, hidden: tuple[int, ...] = (64, 64)
     ) -> None:
         actor_key, critic_key, encoder_key = jax.random.split(key, 3)
+        self.shape = observation.shape
         self.encoder, inputs, layers = None, math.prod(observation.shape), hidden
         if len(observation.shape) == PICTURE_AXES:
             self.encoder = PictureEncoder(encoder_key, observation.shape)
             inputs, layers = self.encoder.features, ()
         outputs = _policy_width(action)
-        self.actor = Tower(actor_key, (inputs, *layers, outputs), 0.01)
-        self.critic = Tower(critic_key, (inputs, *layers, 1), 1.0)
+        self.towers = TwinTowers(
+            new_tower(actor_key, (inputs, *layers, outputs), 0.01), new_tower(critic_key, (inputs, *layers, 1), 1.0)
+        )
         self.log_std = jnp.zeros(action.dim) if isinstance(action, Continuous) else None
 
-    def features(self, observation: Array) -> Array:
-        return self.encoder(observation) if self.encoder is not None else observation.reshape(-1)
+    @property
+    def actor(self) -> Tower:
+        return self.towers.tower(0)
 
-    def __call__(self, observation: Array) -> tuple[Array, Array]:
-        """(outputs for the action's distribution, value)."""
-        x = self.features(observation)
-        return self._outputs(x), self.critic(x)[0]
+    @property
+    def critic(self) -> Tower:
+        return self.towers.tower(1)
 
-    def value(self, observation: Array) -> Array:
-        return self.critic(self.features(observation))[0]
+    def features(self, observations: Array) -> Array:
+        """[..., *shape] → [M, in], the leading axes as one."""
+        rows = observations.reshape(-1, *self.shape)
+        return self.encoder(rows) if self.encoder is not None else rows.reshape(rows.shape[0], -1)
 
-    def _outputs(self, x: Array) -> Array:
-        outputs = self.actor(x)
-        return outputs if self.log_std is None else jnp.concatenate([outputs, self.log_std])
+    def __call__(self, observations: Array) -> tuple[Array, Array]:
+        """(outputs for the action's distribution, values) of observations [..., *shape]."""
+        leading = self._leading(observations)
+        outputs, values = self.towers(self.features(observations))
+        outputs = outputs.reshape(*leading, -1)
+        if self.log_std is not None:
+            outputs = jnp.concatenate([outputs, jnp.broadcast_to(self.log_std, outputs.shape)], axis=-1)
+        return outputs, values.reshape(leading)
+
+    def value(self, observations: Array) -> Array:
+        return self.critic(self.features(observations)).reshape(self._leading(observations))
+
+    def _leading(self, observations: Array) -> tuple[int, ...]:
+        return observations.shape[: observations.ndim - len(self.shape)]
 
 
 def _policy_width(action: Action) -> int:

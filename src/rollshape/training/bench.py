@@ -7,14 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rollshape.agents.networks import ActorCritic
 from rollshape.envs.registry import make
 from rollshape.errors import RequestError
 from rollshape.training.loop import Trainer
+from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec
 
 SIDE = 2048
@@ -43,14 +44,16 @@ def _seconds(action: Any) -> float:
     return time.perf_counter() - started
 
 
-def flops_per_step(model: Any, num_epochs: int) -> float:
+def flops_per_step(model: ActorCritic, num_epochs: int) -> float:
     """Matrix products for one environment step: a forward pass to act, and three times one for each epoch."""
-    weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)) if leaf.ndim == 2)
-    return float(2 * weights * (1 + 3 * num_epochs))
+    towers = model.towers
+    matrices = (*towers.weights, towers.actor_head.weight, towers.critic_head.weight)
+    return float(2 * sum(matrix.size for matrix in matrices) * (1 + 3 * num_epochs))
 
 
 def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
     """Each shape with 4 epochs and 4 minibatches, the 64-64 networks."""
+    reserve_devices()
     rate, rows = gemm_rate(), []
     for shape in shapes:
         num_envs, num_steps = _parsed(shape)
@@ -66,7 +69,7 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
         flops = flops_per_step(state.learner.model, 4)
         while sum(times) < seconds:
             started = time.perf_counter()
-            state, metrics = run(state, count)
+            state, metrics = run(state, count, jnp.asarray(True))
             jax.device_get(metrics)
             times.append(time.perf_counter() - started)
         sps = trainer.interval * num_envs * num_steps / statistics.median(times)

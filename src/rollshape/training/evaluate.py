@@ -56,7 +56,7 @@ def _play(
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
         seen = running.observation if moments is None else normalise(moments, running.observation)
-        action = env.bounded(sample(policy, act, jax.vmap(model)(seen)[0]))
+        action = env.bounded(sample(policy, act, model(seen)[0]))
         running, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, episodes), running, action)
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)

@@ -1,4 +1,4 @@
-"""Running mean and variance (Chan, Golub and LeVeque 1983), for observations and for rewards."""
+"""Mean and variance of what was seen, of observations, rewards and advantages (Chan, Golub and LeVeque 1983)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
+
+from rollshape.training.shards import Shards
 
 CLIP = 10.0
 EPSILON = 1e-8
@@ -16,22 +18,36 @@ class Moments(NamedTuple):
 
     mean: Array
     variance: Array
-    weight: Array  # number of samples
+    weight: Array  # number of samples, of each
 
 
 def no_moments(shape: tuple[int, ...]) -> Moments:
-    return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.asarray(1e-4))
+    return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.full(shape, 1e-4))
 
 
-def with_batch(moments: Moments, batch: Array) -> Moments:
-    """The moments after a batch [..., *shape] has been seen, whatever its leading axes."""
-    axes = tuple(range(batch.ndim - moments.mean.ndim))
-    count = batch.size // max(1, moments.mean.size)
-    mean, variance = batch.mean(axes), batch.var(axes)
-    total = moments.weight + count
-    shift = mean - moments.mean
-    spread = moments.variance * moments.weight + variance * count + shift**2 * moments.weight * count / total
-    return Moments(moments.mean + shift * count / total, spread / total, total)
+def moments_of(shards: Shards, x: Array, axes: tuple[int, ...], valid: Array | None = None) -> Moments:
+    """The moments of a shard's x over these axes and over all shards; where `valid` is given, of the valid samples.
+
+    `valid` has the leading axes of x.
+    """
+
+    def counted(x: Array) -> Array:
+        return x if valid is None else x * valid.reshape(*valid.shape, *[1] * (x.ndim - valid.ndim))
+
+    weight = shards.total(counted(jnp.ones_like(x)).sum(axes, keepdims=True))
+    most = jnp.maximum(weight, 1.0)
+    mean = shards.total(counted(x).sum(axes, keepdims=True)) / most
+    variance = shards.total(counted((x - mean) ** 2).sum(axes, keepdims=True)) / most
+    return Moments(mean.squeeze(axes), variance.squeeze(axes), weight.squeeze(axes))
+
+
+def joined(a: Moments, b: Moments) -> Moments:
+    """The moments of two sets of samples together."""
+    total = a.weight + b.weight
+    most = jnp.maximum(total, 1e-8)
+    shift = b.mean - a.mean
+    spread = a.variance * a.weight + b.variance * b.weight + shift**2 * a.weight * b.weight / most
+    return Moments(a.mean + shift * b.weight / most, spread / most, total)
 
 
 def normalise(moments: Moments, x: Array) -> Array:
@@ -41,3 +57,8 @@ def normalise(moments: Moments, x: Array) -> Array:
 def scale(moments: Moments, x: Array) -> Array:
     """Divided by the deviation, not centred: a reward's sign stays."""
     return jnp.clip(x / jnp.sqrt(moments.variance + EPSILON), -CLIP, CLIP)
+
+
+def standardised(moments: Moments, x: Array) -> Array:
+    """Mean 0 and deviation 1, as PPO has its advantages; of a single one, itself."""
+    return jnp.where(moments.weight > 1, (x - moments.mean) / (jnp.sqrt(moments.variance) + EPSILON), x)

@@ -18,7 +18,7 @@ class Rollout(NamedTuple):
     """What an update learns from, [T, N, …], and the value after the last step, [N]."""
 
     observation: Array  # as the network saw it
-    raw_observation: Array
+    raw_observation: Array | None  # as the environment gave it, where that is another
     action: Array
     log_prob: Array
     value: Array
@@ -30,6 +30,7 @@ class Rollout(NamedTuple):
     episode_return: Array
     episode_length: Array
     last_value: Array
+    valid: Array | None = None  # False where a host environment only reset: no transition; None: all are valid
 
 
 def collect(
@@ -41,7 +42,7 @@ def collect(
     keys: tuple[Array, Array],
     num_steps: int,
 ) -> tuple[Episode, Rollout]:
-    """Act for T steps; keys are those of the policy's and the environments' streams."""
+    """Act for T steps in the environments of a shard; keys are those of the policy's and the environments' streams."""
     num_envs = episodes.steps.shape[0]
 
     def seen(observation: Array) -> Array:
@@ -49,11 +50,12 @@ def collect(
 
     def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
         observation = seen(episodes.observation)
-        outputs, value = jax.vmap(model)(observation)
+        outputs, value = model(observation)
         action = policy.choose(outputs, chance[0])
         following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
         final_value = _final_values(model, seen(outcome.final_observation), outcome)
-        row = (observation, episodes.observation, action, policy.log_prob(outputs, action), value, outcome, final_value,
+        raw = None if moments is None else episodes.observation
+        row = (observation, raw, action, policy.log_prob(outputs, action), value, outcome, final_value,
                episodes.steps)  # fmt: skip
         return following, row
 
@@ -62,7 +64,7 @@ def collect(
     episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
         step, episodes, chance
     )
-    last_value = jax.vmap(model.value)(seen(episodes.observation))
+    last_value = model.value(seen(episodes.observation))
     return episodes, Rollout(
         observation, raw, action, log_prob, value, outcome.reward, outcome.terminated, outcome.truncated, final_value,
         steps, outcome.episode_return, outcome.episode_length, last_value,
@@ -73,7 +75,7 @@ def _final_values(model: ActorCritic, observation: Array, outcome: Transition) -
     """V of the final observations, computed only in the rare step in which some episode is truncated."""
     values = jax.lax.cond(
         outcome.truncated.any(),
-        lambda: jax.vmap(model.value)(observation),
+        lambda: model.value(observation),
         lambda: jnp.zeros_like(outcome.reward),
     )
     return jnp.where(outcome.truncated, values, 0.0)

@@ -30,6 +30,8 @@ class Spec:
     num_minibatches: Annotated[int | None, "K, gradient steps in an epoch (instead of M)"] = None
     num_epochs: Annotated[int | None, "passes over a rollout"] = None
     total_timesteps: Annotated[int, "budget in environment steps"] = DEFAULT_TIMESTEPS
+    num_shards: Annotated[int | Literal["auto"], "parts that the environments are cut into, for as many cores"] = "auto"
+    microbatch_size: Annotated[int | Literal["auto"], "samples that one gradient kernel sees"] = "auto"
     on_remainder: Annotated[Literal["error", "warn", "fix"], "what to do when the rollout does not divide"] = "error"
 
     learning_rate: Annotated[float, "Adam's step size"] = 3e-4
