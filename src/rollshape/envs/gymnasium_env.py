@@ -228,6 +228,12 @@ def make_one(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
             return gymnasium.make(name, disable_env_checker=True, **options)
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
             raise _unknown(name, error) from None
+        except TypeError as error:
+            if not options:
+                raise
+            raise RequestError(
+                "environment", f"{name} does not take these options: {error}", "Check --env-kwargs."
+            ) from None
 
 
 def make_gymnasium(
