@@ -1,9 +1,12 @@
 """What every backend shares: staggering, seeds, random actions."""
 
+import gymnasium
 import numpy as np
 import pytest
 import toy_envs  # noqa: F401 (registers its environments)
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from rollshape.envs.gymnasium_env import GymnasiumEnv, Watched
 from rollshape.envs.host import random_actions, seeds_of, staggered_host
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
@@ -48,3 +51,19 @@ def test_random_actions_reach_the_whole_space() -> None:
     assert -2 <= torque.min() < -1.9
     assert 1.9 < torque.max() <= 2
     assert set(random_actions(make_host("RollshapeWalk-v0", 100), rng).tolist()) == {0, 1, 2, 3}
+
+
+def test_an_episode_that_ended_and_was_restarted_goes_on_at_once() -> None:
+    functions = [lambda i=i: Watched(gymnasium.make("CartPole-v1"), i) for i in range(4)]
+    vector = SyncVectorEnv(functions, autoreset_mode=AutoresetMode.NEXT_STEP)
+    for env in (make_host("envpool:CartPole-v1", 4), GymnasiumEnv(vector, "CartPole-v1", 500)):
+        env.reset(0)
+        ended = np.zeros(4, bool)
+        while not ended.any():
+            out = env.step(env.bounded(np.ones(4)))
+            ended = out.terminated
+        env.restart(ended)
+        out = env.step(env.bounded(np.ones(4)))
+        assert out.valid.all()
+        assert (out.reward == 1).all()
+        assert (env.elapsed[ended] == 1).all()
