@@ -75,6 +75,15 @@ def test_every_autoreset_mode_gives_the_same_transitions(mode: AutoresetMode, ex
     assert (resets > 0) == (mode is AutoresetMode.NEXT_STEP)
 
 
+def test_a_pool_keeps_its_mode_when_another_one_is_made() -> None:
+    """Gymnasium writes the mode into metadata that all environments of a class share."""
+    functions = [lambda i=i: Watched(walk(), i) for i in range(3)]
+    late = SyncVectorEnv(functions, autoreset_mode=AutoresetMode.NEXT_STEP)
+    vector(AutoresetMode.SAME_STEP)
+    assert late.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert stream(GymnasiumEnv(late, "Walk", LIMIT))[1] > 0
+
+
 def test_a_step_without_an_end_copies_nothing() -> None:
     env = vector(AutoresetMode.SAME_STEP)
     env.reset(0)
@@ -234,7 +243,7 @@ def test_wrong_requests_are_one_message() -> None:
         make_host("gymnasium:CartPole-v1", 2, weight=3)
     with pytest.raises(RequestError, match="vectorization_mode"):
         make_host("gymnasium:CartPole-v1", 2, vectorization_mode="threads")
-    silent = SyncVectorEnv([walk])
+    silent = gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point")
     silent.metadata = {}
     with pytest.raises(RequestError, match="autoreset_mode"):
         GymnasiumEnv(silent, "Mine", None)

@@ -28,7 +28,7 @@ Vectorisation = Literal["sync", "async", "vector_entry_point"]
 
 
 class GymnasiumEnv(HostEnv):
-    """Any vector environment. Those of `watched` environments that are reset at once also replay."""
+    """Any vector environment. One of `Watched` environments replays, unless it resets them a step late."""
 
     def __init__(self, vector: VectorEnv[Any, Any, Any], name: str, max_steps: int | None) -> None:
         super().__init__(name, vector.num_envs, vector.single_observation_space, vector.single_action_space, max_steps)
@@ -210,6 +210,9 @@ def _state(words: NDArray[np.uint64]) -> dict[str, Any]:
 
 
 def _autoreset_mode(vector: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
+    inner = vector.unwrapped
+    if isinstance(inner, (SyncVectorEnv, AsyncVectorEnv)):  # their metadata is their class's: the latest one writes it
+        return inner.autoreset_mode
     mode = vector.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         raise RequestError(
