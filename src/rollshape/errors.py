@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -32,3 +33,9 @@ class RequestError(ValueError):
             "fix": self.fix,
             "alternatives": self.alternatives,
         }
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`Did you mean CartPole-v1? ` where a known name is near; the start of a fix."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean {near[0]}? " if near else ""

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.envs.spaces import Action, Continuous, Observation
+from rollshape.envs.spaces import UNLIMITED, Action, Continuous, Observation
 
-UNLIMITED = 1000  # steps that stand for an episode where the environment has no time limit
 State = Any  # a pytree of the environment's own
 
 

@@ -1,15 +1,21 @@
-"""Environments by id: `backend:id`, or a bare id of a functional environment."""
+"""Environments by id: `backend:id`, or a bare id, which is a functional environment's if there is one.
+
+`gymnax:` and `tabular:` are functional, `gymnasium:` and `envpool:` run on the host; any other prefix is Gymnasium's
+own `module:id`.
+"""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rollshape.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.tabular import delay_chain, frozen_lake
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, did_you_mean
+
+if TYPE_CHECKING:
+    from rollshape.envs.host import HostEnv
 
 CLASSIC: dict[str, Callable[..., FunctionalEnv]] = {
     "CartPole-v1": CartPole,
@@ -26,6 +32,25 @@ TABULAR: dict[str, Callable[..., FunctionalEnv]] = {
 FUNCTIONAL = {**CLASSIC, **TABULAR}
 
 
+def kind(env_id: str) -> Literal["functional", "host"]:
+    """Whether an id is that of a pure function or of something that runs on the host."""
+    backend, colon, _ = env_id.partition(":")
+    functional = backend in ("gymnax", "tabular") if colon else env_id in FUNCTIONAL
+    return "functional" if functional else "host"
+
+
+def make_host(env_id: str, num_envs: int, **options: Any) -> HostEnv:
+    """`num_envs` host environments of an id; `options` go to their constructor."""
+    backend, _, name = env_id.partition(":")
+    if backend == "envpool":
+        from rollshape.envs.envpool_env import make_envpool
+
+        return make_envpool(name, num_envs, **options)
+    from rollshape.envs.gymnasium_env import make_gymnasium
+
+    return make_gymnasium(name if backend == "gymnasium" else env_id, num_envs, **options)
+
+
 def make(env_id: str, **options: Any) -> FunctionalEnv:
     """The functional environment of an id; `options` go to its constructor."""
     backend, colon, name = env_id.partition(":")
@@ -36,12 +61,10 @@ def make(env_id: str, **options: Any) -> FunctionalEnv:
     known = TABULAR if backend == "tabular" and colon else FUNCTIONAL
     name = name if backend == "tabular" and colon else env_id
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean {near[0]}? " if near else ""
         raise RequestError(
             "environment",
             f"There is no functional environment {env_id!r}.",
-            f"{hint}Known: {', '.join(known)}, and gymnax:ID.",
+            f"{did_you_mean(name, known)}Known: {', '.join(known)}, and gymnax:ID.",
         )
     try:
         return known[name](**options)

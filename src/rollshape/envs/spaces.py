@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+UNLIMITED = 1000  # steps that stand for an episode where the environment has no time limit
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
