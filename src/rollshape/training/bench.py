@@ -14,7 +14,7 @@ import numpy as np
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.registry import make
 from rollshape.errors import RequestError
-from rollshape.training.loop import Trainer
+from rollshape.training.functional_trainer import FunctionalTrainer
 from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec
 
@@ -59,7 +59,7 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
         num_envs, num_steps = _parsed(shape)
         spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
                     total_timesteps=2**40, entropy_coef=0.01)  # fmt: skip
-        trainer = Trainer(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
+        trainer = FunctionalTrainer(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
         state = trainer.start()
         started = time.perf_counter()
         run = trainer.compiled(state)

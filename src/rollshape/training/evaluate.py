@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,10 +34,14 @@ def evaluate(
     episodes: int = 128,
 ) -> Score:
     """Each of so many environments plays its first episode to the end; the policy acts as it was trained, by chance."""
-    returns, lengths = _play(env, policy, episodes, model, moments, key)
+    return score_of(*_play(env, policy, episodes, model, moments, key))
+
+
+def score_of(returns: Any, lengths: Any) -> Score:
+    """The score of finished episodes."""
     totals = np.asarray(returns, np.float64)
-    deviation = totals.std(ddof=1) if episodes > 1 else 0.0
-    return Score(float(totals.mean()), float(1.96 * deviation / episodes**0.5), episodes, float(np.mean(lengths)))
+    deviation = totals.std(ddof=1) if totals.size > 1 else 0.0
+    return Score(float(totals.mean()), float(1.96 * deviation / totals.size**0.5), totals.size, float(np.mean(lengths)))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

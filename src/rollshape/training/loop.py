@@ -1,9 +1,8 @@
-"""The loop: a run is a pure function of (spec, plan, seed), compiled some updates at a time."""
+"""What an update does with a rollout, whatever collected it; and what a run carries from one to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -12,14 +11,15 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, policy_for
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, start
+from rollshape.envs.functional import FunctionalEnv
+from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
 from rollshape.training.layout import layout
 from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, scale
-from rollshape.training.rollout import Rollout, collect
+from rollshape.training.evaluate import Score
+from rollshape.training.rollout import Rollout
 from rollshape.training.shards import APART, TOGETHER, Shards
 from rollshape.training.spec import Spec
-from rollshape.training.stagger import staggered
 from rollshape.training.streams import stream_key
 from rollshape.training.update import Learner, Report, learn, new_learner
 
@@ -32,7 +32,7 @@ class RunState(NamedTuple):
     seed: Array  # carried, not compiled in: all seeds of a shape share one program
     update: Array
     learner: Learner
-    episodes: Episode
+    episodes: Any  # functional environments: the running Episodes; host: the running episodes' returns so far
     observations: Moments | None
     rewards: Moments | None
     discounted: Array  # running discounted return of each environment, for normalised rewards
@@ -54,83 +54,83 @@ class Metrics(NamedTuple):
     grad_norm: Array
     learning_rate: Array
     reset_phase_entropy: Array
+    unsound: Array  # rewards and observations that are not finite
 
 
-LAYOUT = RunState(
+class Times(NamedTuple):
+    """Seconds of an interval."""
+
+    rollout: float
+    update: float
+
+
+_layout: Any = RunState
+LAYOUT: RunState = _layout(
     seed=TOGETHER, update=TOGETHER, learner=TOGETHER, episodes=APART, observations=TOGETHER, rewards=TOGETHER,
     discounted=APART,
 )  # fmt: skip
 
 
-class Trainer:
-    """A spec made executable; its methods are pure in the state."""
+class Trainer(ABC):
+    """A spec made executable: a run is a function of (spec, plan, seed)."""
 
-    def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1) -> None:
-        self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
-        self.policy: Policy = policy_for(env.action)
+    env: FunctionalEnv | HostEnv
+
+    def __init__(self, spec: Spec, plan: Plan, interval: int = 1) -> None:
+        self.spec, self.plan, self.interval = spec, plan, interval
         self.layout = layout(spec, plan)
         self.shards = Shards(self.layout.num_shards)
 
-    def compiled(self, state: RunState) -> Callable[[RunState, Array, Array], tuple[RunState, Metrics]]:
-        """`run`, compiled ahead of time; the state that it is called with is used up."""
-        arguments = (state, jnp.asarray(0, jnp.int32), jnp.asarray(True))
-        compiled: Any = jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
-        return compiled  # type: ignore[no-any-return]
+    @property
+    def policy(self) -> Policy:
+        return policy_for(self.env.action)
 
+    @abstractmethod
     def start(self) -> RunState:
         """The state before the first update."""
-        spec, plan, env = self.spec, self.plan, self.env
-        model = ActorCritic(stream_key(spec.seed, "init"), env.observation, env.action, spec.hidden_sizes)
-        episodes = jax.vmap(partial(start, env))(jax.random.split(stream_key(spec.seed, "env"), plan.num_envs))
-        episodes = staggered(spec.stagger, env, episodes, stream_key(spec.seed, "env", 2**31 - 1))
-        state = RunState(
-            seed=jnp.asarray(spec.seed, jnp.uint32),
-            update=jnp.zeros((), jnp.int32),
-            learner=new_learner(spec, model),
-            episodes=jax.tree.map(jnp.copy, episodes),  # a state that is its own observation must not be donated twice
-            observations=no_moments(env.observation.shape) if spec.normalise_observations else None,
-            rewards=no_moments(()) if spec.normalise_rewards else None,
-            discounted=jnp.zeros(plan.num_envs),
-        )
-        return self.placed(state)
+
+    @abstractmethod
+    def compile(self, state: RunState) -> None:
+        """Make ready for `advance`, ahead of time."""
+
+    @abstractmethod
+    def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:
+        """The next `count` ≤ interval updates: the state after them, metrics [count, …], seconds. Uses the state up."""
+
+    @abstractmethod
+    def score(self, state: RunState, seed: int, episodes: int) -> Score:
+        """The policy's score on fresh full-length episodes of the eval stream."""
+
+    def snapshot(self) -> Snapshot | None:
+        """What a resume needs beside the state."""
+        return None
+
+    def restore(self, snapshot: Snapshot | None) -> bool:  # noqa: ARG002
+        """Go on from a snapshot; False where episodes had to start afresh."""
+        return True
+
+    def close(self) -> None:
+        """Give back what environments hold."""
 
     def placed(self, state: RunState) -> RunState:
         """The state on the devices that compute it."""
-        return self.shards.placed(state, LAYOUT)
+        placed: RunState = self.shards.placed(state, LAYOUT)
+        return placed
 
-    def run(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, Metrics]:
-        """The next `count` ≤ interval updates in one call: the state after them, and metrics [interval, …].
-
-        How many are made is no part of the program, so that the last, shorter interval needs no compilation of its own.
-        Without `learning` it only collects: what is thrown away then, but tells the seconds that collecting takes.
-        """
-        spread = self.shards.spread(self._updates, (LAYOUT, TOGETHER, TOGETHER), (LAYOUT, TOGETHER))
-        return spread(state, count, learning)
-
-    def _updates(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, Metrics]:
-        update = partial(self._update, learning)
-        blank = _blank(jax.eval_shape(update, state)[1])
-
-        def one(state: RunState, i: Array) -> tuple[RunState, Metrics]:
-            made: tuple[RunState, Metrics] = jax.lax.cond(i < count, update, lambda state: (state, blank), state)
-            return made
-
-        return jax.lax.scan(one, state, jnp.arange(self.interval))
-
-    def _update(self, learning: Array, state: RunState) -> tuple[RunState, Metrics]:
-        policy_key, env_key = (stream_key(state.seed, stream, state.update + 1) for stream in ("policy", "env"))
-
-        number = self.shards.number()
-        keys = (jax.random.fold_in(policy_key, number), jax.random.fold_in(env_key, number))
-        episodes, rollout = collect(
-            self.env, self.policy, state.learner.model, state.observations, state.episodes, keys, self.plan.num_steps
+    def _begin(self, episodes: Any) -> RunState:
+        spec, env = self.spec, self.env
+        model = ActorCritic(stream_key(spec.seed, "init"), env.observation, env.action, spec.hidden_sizes)
+        return self.placed(
+            RunState(
+                seed=jnp.asarray(spec.seed, jnp.uint32),
+                update=jnp.zeros((), jnp.int32),
+                learner=new_learner(spec, model),
+                episodes=episodes,
+                observations=no_moments(env.observation.shape) if spec.normalise_observations else None,
+                rewards=no_moments(()) if spec.normalise_rewards else None,
+                discounted=jnp.zeros(self.plan.num_envs),
+            )
         )
-        moved = state._replace(episodes=episodes)
-        blank = _blank(jax.eval_shape(self.absorbed, moved, rollout)[1])
-        made: tuple[RunState, Metrics] = jax.lax.cond(
-            learning, self.absorbed, lambda state, rollout: (state, _reading(blank, rollout)), moved, rollout
-        )
-        return made
 
     def absorbed(self, state: RunState, rollout: Rollout) -> tuple[RunState, Metrics]:
         """What a shard's rollout [T, N/S, …] teaches: the state after the update, and its metrics."""
@@ -142,7 +142,7 @@ class Trainer:
             spec, self.plan, self.layout, shards, self.policy, state.learner, learned_from, rate, key
         )
         observations = state.observations
-        if observations is not None:
+        if observations is not None and rollout.raw_observation is not None:
             observations = joined(observations, moments_of(shards, rollout.raw_observation, (0, 1), rollout.valid))
         following = RunState(state.seed, state.update + 1, learner, state.episodes, observations, rewards, discounted)
         return following, self._metrics(rollout, reports, returns, rate if spec.adaptive_kl is None else learner.rate)
@@ -185,17 +185,19 @@ class Trainer:
             explained_variance=jnp.where(spread > 0, 1.0 - unexplained / spread, jnp.nan),
             grad_norm=reports.grad_norm.mean(),
             learning_rate=rate,
-            reset_phase_entropy=entropy_of(sums[3:]),
+            reset_phase_entropy=entropy_of(sums[3:-1]),
+            unsound=sums[-1],
         )
 
     def _sums(self, rollout: Rollout) -> Array:
-        """Of a shard: number, returns and lengths of the episodes that ended, and the histogram of phases."""
+        """Of a shard: number, returns and lengths of the episodes that ended; the histogram of phases; what is unsound."""
         ended = rollout.terminated | rollout.truncated
         valid = jnp.ones_like(ended) if rollout.valid is None else rollout.valid
         phase = jnp.clip(rollout.steps * PHASE_BINS // self.env.horizon, 0, PHASE_BINS - 1)
         phases = jnp.zeros(PHASE_BINS).at[phase.reshape(-1)].add(valid.reshape(-1).astype(jnp.float32))
         finished = (ended, jnp.where(ended, rollout.episode_return, 0.0), jnp.where(ended, rollout.episode_length, 0))
-        return jnp.concatenate([jnp.stack([x.sum().astype(jnp.float32) for x in finished]), phases])
+        unsound = (~jnp.isfinite(rollout.reward)).sum() + (~jnp.isfinite(rollout.observation)).sum()
+        return jnp.array([*(x.sum().astype(jnp.float32) for x in finished), *phases, unsound])
 
 
 def entropy_of(counts: Array) -> Array:
@@ -205,13 +207,3 @@ def entropy_of(counts: Array) -> Array:
     """
     share = counts / jnp.maximum(counts.sum(), 1.0)
     return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0)) / jnp.log(counts.size)
-
-
-def _blank(like: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-
-
-def _reading(metrics: Metrics, rollout: Rollout) -> Metrics:
-    """Blank metrics that depend on the whole rollout, so that collecting it is not optimised away."""
-    read = sum((leaf.sum().astype(jnp.float32) for leaf in jax.tree.leaves(rollout)), jnp.zeros(()))
-    return metrics._replace(episodes=read)
