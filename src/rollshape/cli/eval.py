@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalArgs(CommonArgs):
-    """Score the latest checkpoint of a run on fresh, full-length episodes."""
+    """Score a run's policy on fresh, full-length episodes."""
 
     run_dir: Annotated[str, "a run directory"]
     episodes: Annotated[int, "how many episodes"] = 128
+    checkpoint: Annotated[int | Literal["latest"], "the update after which the policy is taken"] = "latest"
     seed: Annotated[int | None, "seed of the evaluation (default: the run's)"] = None
 
 
@@ -25,7 +26,7 @@ def run(argv: Sequence[str]) -> None:
     from rollshape.geometry.request import whole_number
     from rollshape.training.run import open_run, score_state
 
-    trainer, state = open_run(Path(args.run_dir))
+    trainer, state = open_run(Path(args.run_dir), None if args.checkpoint == "latest" else args.checkpoint)
     episodes = whole_number("episodes", args.episodes, most=1_000_000)
     seed = trainer.spec.seed if args.seed is None else whole_number("seed", args.seed, least=0, most=2**32 - 1)
     score = score_state(trainer, state, seed, episodes)

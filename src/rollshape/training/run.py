@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from jax import Array
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.inspect import functional_facts
 from rollshape.envs.registry import make
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint
 from rollshape.training.evaluate import Score, evaluate
 from rollshape.training.interrupt import Interrupt
+from rollshape.training.loggers import Writers
 from rollshape.training.loop import Metrics, RunState, Trainer
 from rollshape.training.rundir import RunDirectory, fingerprint
 from rollshape.training.spec import Spec, checked_spec
@@ -55,27 +57,48 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    track: Sequence[str] = (),
+    keep_checkpoints: int | None = None,
     on_row: Callable[[Row, Plan], None] | None = None,
     **changes: Any,
 ) -> Run:
     """Train by a Spec or by its fields: `train(env="CartPole-v1", num_envs=64, num_steps=32)`.
 
-    Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had.
+    Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had; one that is
+    done is left as it is. `track` names further places for the metrics. `keep_checkpoints` keeps so many, evenly
+    spread and the last among them, and that of the untrained policy (see `checkpoint.spread`).
     """
     spec = checked_spec(replace(spec or Spec(), **changes))
     env, plan = prepared(spec)
+    writers = Writers(track)
     use_compilation_cache()
     directory = RunDirectory(Path(out) if out is not None else _free_path(spec, plan, resume))
+    before = _earlier(directory, spec, resume, keep_checkpoints)
+    if before.get("status") == "done" and "summary" in before:
+        return Run(directory.path, "done", plan, before["summary"], list(directory.rows()))
+    keep = before.get("keep_checkpoints", keep_checkpoints)
     trainer = Trainer(spec, plan, env, _log_every(spec, plan))
-    state = _begin(directory, spec, plan, trainer, resume)
+    kept = checkpoint.spread(keep, plan.num_updates or 0, trainer.interval) if keep is not None else []
+    state = _begin(directory, _document(spec, plan, "running", keep_checkpoints=keep), trainer, kept)
     started = time.perf_counter()
     run = trainer.compiled(state)
     compile_s = time.perf_counter() - started
-    before = int(state.update)
-    with Interrupt() as stop:
-        state, status, busy = _train_on(directory, trainer, run, state, started, stop, on_row)
-    speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
-    return _end(directory, spec, plan, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+    first = int(state.update)
+
+    def report(row: Row, plan: Plan) -> None:
+        writers.row(row)
+        if on_row is not None:
+            on_row(row, plan)
+
+    try:
+        with Interrupt() as stop, writers.opened(directory.path, spec.to_dict(), list(directory.rows())):
+            state, status, busy = _train_on(directory, trainer, run, state, started, stop, kept, report)
+    except RunError:
+        with suppress(RunError):  # what ended the run may keep this from being written, too
+            directory.write(_document(spec, plan, "failed", keep_checkpoints=keep))
+        raise
+    speed = round((int(state.update) - first) * plan.rollout_size / busy) if busy else None
+    return _end(directory, spec, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
 
 
 def prepared(spec: Spec) -> tuple[FunctionalEnv, Plan]:
@@ -91,14 +114,16 @@ def _train_on(
     state: RunState,
     started: float,
     stop: Interrupt,
-    on_row: Callable[[Row, Plan], None] | None,
+    kept: Sequence[int],
+    on_row: Callable[[Row, Plan], None],
 ) -> tuple[RunState, str, float]:
     """Interval by interval to the end: (state, status, seconds of computation)."""
     spec, plan, busy = trainer.spec, trainer.plan, 0.0
     last = plan.num_updates or 0
     every = spec.checkpoint_every or max(1, last // CHECKPOINTS)
     scoring = any(_crossed(spec.eval_after, row["episodic_return"]) for row in directory.rows())
-    while (update := int(state.update)) < last:
+    enough = any(_crossed(spec.stop_at_return, row["eval_return"]) for row in directory.rows())
+    while (update := int(state.update)) < last and not enough:
         count = min(trainer.interval, last - update)
         began = time.perf_counter()
         state, metrics = run(state, jnp.asarray(count, jnp.int32))
@@ -110,31 +135,27 @@ def _train_on(
         if scoring:
             row["eval_return"] = score_state(trainer, state, spec.seed).mean
         directory.append(row)
-        if on_row is not None:
-            on_row(row, plan)
+        on_row(row, plan)
         if not _finite(row, state):
             return state, "diverged", busy
         enough, reached = _crossed(spec.stop_at_return, row["eval_return"]), update + count
-        if enough or stop.asked or reached == last or reached // every > update // every:
+        ended = enough or reached == last
+        if ended or stop.asked or reached in kept or reached // every > update // every:
             checkpoint.save(directory.checkpoints, reached, state)
-            checkpoint.prune(directory.checkpoints, KEPT)
-        if enough:
-            break
-        if stop.asked and reached < last:
+            checkpoint.prune(directory.checkpoints, 1 if kept and ended else KEPT, kept)
+        if stop.asked and not ended:
             return state, "interrupted", busy
     return state, "done", busy
 
 
-def open_run(path: Path) -> tuple[Trainer, RunState]:
-    """A run's trainer and its latest state, to score or measure it."""
+def open_run(path: Path, update: int | None = None) -> tuple[Trainer, RunState]:
+    """A run's trainer and its state after an update (the latest that is kept), to score or measure it."""
     directory = RunDirectory(path)
     spec = directory.spec()
-    last = checkpoint.latest(directory.checkpoints)
-    if last is None:
-        raise RequestError("run", f"{path} has no checkpoint.", "Train it on with --resume.")
+    stored = checkpoint.find(directory.checkpoints, update)
     env, plan = prepared(spec)
     trainer = Trainer(spec, plan, env)
-    return trainer, checkpoint.load(last, trainer.start())
+    return trainer, checkpoint.load(stored, trainer.start())
 
 
 def _crossed(threshold: float | None, value: float | None) -> bool:
@@ -165,20 +186,39 @@ def _free_path(spec: Spec, plan: Plan, resume: bool) -> Path:
     return next(path for i in range(2, 10_000) if not (path := base.with_name(f"{name}-{i}")).exists())
 
 
-def _begin(directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, resume: bool) -> RunState:
-    state = trainer.start()
-    if directory.exists() and not resume:
+def _earlier(directory: RunDirectory, spec: Spec, resume: bool, keep_checkpoints: int | None) -> dict[str, Any]:
+    """run.json of the run that is to go on, empty for a new one."""
+    if not directory.exists():
+        return {}
+    if not resume:
         raise RequestError("run", f"{directory.path} holds a run already.", "Use --resume, or another --out.")
+    if directory.spec() != spec:
+        raise RequestError(
+            "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or another --out."
+        )
+    document = directory.read()
+    kept = document.get("keep_checkpoints")
+    if keep_checkpoints not in (None, kept):
+        raise RequestError(
+            "run",
+            f"{directory.path} was started with keep_checkpoints {kept}, not {keep_checkpoints}.",
+            "Resume without --keep-checkpoints.",
+        )
+    return document
+
+
+def _begin(directory: RunDirectory, document: dict[str, Any], trainer: Trainer, kept: Sequence[int]) -> RunState:
+    """The state to go on from; metrics end there, and run.json says that it is running."""
+    directory.claim()
+    state = trainer.start()
+    last = checkpoint.latest(directory.checkpoints)
+    if last is not None:
+        state = checkpoint.load(last, state)
     if directory.exists():
-        if directory.spec() != spec:
-            raise RequestError(
-                "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or another --out."
-            )
-        last = checkpoint.latest(directory.checkpoints)
-        if last is not None:
-            state = checkpoint.load(last, state)
         directory.rewind(int(state.update))
-    directory.write(_document(spec, plan, "running"))
+    directory.write(document)
+    if kept and last is None:
+        checkpoint.save(directory.checkpoints, 0, state)
     return state
 
 
@@ -186,9 +226,7 @@ def _document(spec: Spec, plan: Plan, status: str, **more: Any) -> dict[str, Any
     return {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": fingerprint(), "status": status, **more}
 
 
-def _end(
-    directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, state: RunState, status: str, speed: Row
-) -> Run:
+def _end(directory: RunDirectory, spec: Spec, trainer: Trainer, state: RunState, status: str, speed: Row) -> Run:
     rows = list(directory.rows())
     score = score_state(trainer, state, spec.seed) if status == "done" else None
     timesteps = rows[-1]["timesteps"] if rows else 0
@@ -201,8 +239,8 @@ def _end(
         "final_episodes": score.episodes if score else 0,
         **speed,
     }
-    directory.write(_document(spec, plan, status, summary=summary))
-    return Run(directory.path, status, plan, summary, rows)
+    directory.write({**directory.read(), "status": status, "summary": summary})
+    return Run(directory.path, status, trainer.plan, summary, rows)
 
 
 def score_state(trainer: Trainer, state: RunState, seed: int, episodes: int = FINAL_EPISODES) -> Score:

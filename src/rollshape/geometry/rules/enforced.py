@@ -134,4 +134,14 @@ page(
     """,
 )
 page("checkpoint", "the run directory's contract", "A checkpoint that is torn or belongs to a run of another shape.")
+page(
+    "disk",
+    "the run directory's contract",
+    """The disk did not take a file of the run: it is full, over quota, read-only or not yours (exit code 1).
+
+    Files are written to a temporary name, synced and renamed, and a row of metrics is added whole or not at all, so the
+    last checkpoint is good: free some space, then `--resume`.
+    """,
+)
+page("tracker", "the extras in pyproject.toml", "A place for metrics whose package is not installed.")
 page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")
