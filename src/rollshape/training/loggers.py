@@ -160,7 +160,7 @@ class WandB:
         self._written = row["timesteps"]
         with replacing(self._file) as file:
             file.write(json.dumps({"id": self._id, "timesteps": self._written}).encode())
-        self._run.log(scalars(row), step=row["timesteps"])
+        self._run.log(scalars(row), step=row["timesteps"], commit=True)
 
     def close(self) -> None:
         if self._run is not None:
