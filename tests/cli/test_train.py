@@ -62,3 +62,21 @@ def test_eval_takes_any_kept_checkpoint(trained: Path, capsys: pytest.CaptureFix
     assert main(["eval", str(trained), "--checkpoint", "5"]) == 2
     assert "It has 0, 4, 8" in capsys.readouterr().err
     assert main(["eval", str(trained), "--checkpoint", "all"]) == 2
+
+
+def test_eval_draws_an_episode(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "episode.gif"
+    assert main(["eval", str(trained), "--episodes", "1", "--render", str(path), "--json"]) == 0
+    told = document(capsys)
+    assert told["render"]["file"] == str(path)
+    assert told["render"]["episodic_return"] == told["mean"]
+    assert path.read_bytes().startswith(b"GIF89a")
+    assert main(["eval", str(trained), "--render", str(tmp_path / "episode.txt")]) == 2
+
+
+def test_train_tracks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "x"
+    assert main(["train", *SMALL, "--out", str(out), "--track", "tensorboard"]) == 0
+    assert len(list((out / "tb").iterdir())) == 1
+    assert main(["train", *SMALL, "--track", "mlflow"]) == 2
+    assert "tensorboard, wandb" in capsys.readouterr().err

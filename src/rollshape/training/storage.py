@@ -17,7 +17,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the quota, the lim
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def told(path: Path, then: str = "go on with --resume") -> Iterator[None]:
     """An OSError while `path` is written becomes a RunError: what, where, how much is free, what to do."""
     try:
         yield
@@ -27,7 +27,7 @@ def told(path: Path) -> Iterator[None]:
         raise RunError(
             "disk",
             f"{path} cannot be written: {reason} ({_free(path)} free there); what was written before is intact.",
-            f"{remedy}, then go on with --resume.",
+            f"{remedy}, then {then}.",
         ) from None
 
 
@@ -47,10 +47,10 @@ class Sink:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Sink]:
+def replacing(target: Path, then: str = "go on with --resume") -> Iterator[Sink]:
     """A file to write in; on success it takes the target's name in one step, on failure it is gone."""
     temporary = target.with_name(f".{target.name}.writing")
-    with told(target):
+    with told(target, then):
         try:
             with temporary.open("wb") as file:
                 yield Sink(file)
