@@ -55,6 +55,12 @@ def test_a_picture_has_a_colour_for_each_channel(dtype: type) -> None:
     np.testing.assert_array_equal(frame[6 * 32 - 1, 6 * 32 - 1], PALETTE[3])
 
 
+def test_minatar_is_drawn_from_its_observation() -> None:
+    env = make("gymnax:Breakout-MinAtar")
+    state, observation = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(artist_for(env).draw(state, observation), picture(np.asarray(observation)))
+
+
 def test_what_cannot_be_drawn_says_so() -> None:
     with pytest.raises(RequestError, match=r"DelayChain.* cannot be drawn"):
         artist_for(make("DelayChain-v0"))

@@ -142,9 +142,11 @@ def _train_on(
         ended = enough or reached == last
         if ended or stop.asked or reached in kept or reached // every > update // every:
             checkpoint.save(directory.checkpoints, reached, state)
-            checkpoint.prune(directory.checkpoints, 1 if kept and ended else KEPT, kept)
+            checkpoint.prune(directory.checkpoints, KEPT, kept)
         if stop.asked and not ended:
             return state, "interrupted", busy
+    if kept:
+        checkpoint.prune(directory.checkpoints, 1, kept)
     return state, "done", busy
 
 
