@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rollshape.errors import RequestError
+    from rollshape.errors import RequestError, RunError
     from rollshape.geometry.dialects import fit_config, translate
     from rollshape.geometry.plan import Plan, plan
     from rollshape.training.run import Run, train
@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Plan": "rollshape.geometry.plan",
     "RequestError": "rollshape.errors",
+    "RunError": "rollshape.errors",
     "fit_config": "rollshape.geometry.dialects",
     "plan": "rollshape.geometry.plan",
     "Run": "rollshape.training.run",
@@ -23,7 +24,7 @@ _HOMES = {
     "translate": "rollshape.geometry.dialects",
 }
 
-__all__ = ["Plan", "RequestError", "Run", "__version__", "fit_config", "plan", "train", "translate"]
+__all__ = ["Plan", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "train", "translate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The one exception that a user can cause."""
+"""What a user is told: a rule that has a page, what happened with its numbers, and what to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-class RequestError(ValueError):
-    """The request is wrong: the rule it broke, the numbers, and what would be right (exit code 2)."""
+class ToldError(Exception):
+    """A message for a person, never a traceback; one of the two below."""
 
     def __init__(
         self,
@@ -33,6 +33,14 @@ class RequestError(ValueError):
             "fix": self.fix,
             "alternatives": self.alternatives,
         }
+
+
+class RequestError(ToldError, ValueError):
+    """The request is wrong: the rule it broke, the numbers, and what would be right (exit code 2)."""
+
+
+class RunError(ToldError, RuntimeError):
+    """The request was right and it failed all the same, such as on a full disk (exit code 1)."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rollshape.agents.distributions import policy_for
-from rollshape.agents.networks import ActorCritic, Dense
+from rollshape.agents.networks import ActorCritic, new_dense
 from rollshape.envs.spaces import Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.geometry.memory import network_size
 from rollshape.geometry.request import Request
@@ -23,8 +23,18 @@ def test_outputs_fit_the_distribution(action) -> None:  # type: ignore[no-untype
     assert float(model.value(jnp.ones(5))) == pytest.approx(float(value))
 
 
+@pytest.mark.parametrize("hidden", [(), (8,), (8, 6), (8, 6, 4)])
+def test_twin_towers_are_two_towers(hidden: tuple[int, ...]) -> None:
+    model = ActorCritic(jax.random.key(0), Observation((5,)), Discrete(3), hidden)
+    many = jax.random.normal(jax.random.key(1), (2, 7, 5))
+    outputs, values = model(many)
+    np.testing.assert_allclose(outputs, model.actor(many), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(values, model.critic(many)[..., 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.vmap(jax.vmap(model))(many)[1], values, rtol=1e-5, atol=1e-6)
+
+
 def test_orthogonal_with_its_gains() -> None:
-    weight = np.asarray(Dense(jax.random.key(0), 64, 64, 2.0**0.5).weight)
+    weight = np.asarray(new_dense(jax.random.key(0), 64, 64, 2.0**0.5).weight)
     np.testing.assert_allclose(weight.T @ weight, 2 * np.eye(64), atol=1e-5)
     model = ActorCritic(jax.random.key(1), Observation((4,)), Discrete(2))
     head = np.asarray(model.actor.layers[-1].weight)

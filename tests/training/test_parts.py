@@ -9,10 +9,17 @@ import pytest
 
 from rollshape.envs.functional import start
 from rollshape.envs.registry import make
-from rollshape.training.loop import phase_entropy
-from rollshape.training.normaliser import no_moments, normalise, scale, with_batch
+from rollshape.training.loop import entropy_of, phase_histogram
+from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, normalise, scale, standardised
 from rollshape.training.stagger import staggered
 from rollshape.training.streams import stream_key
+
+
+def alone(batch: np.ndarray, valid: np.ndarray | None = None) -> Moments:
+    """The moments of one shard that is all there is."""
+    axes = tuple(range(max(1, batch.ndim - 1)))
+    counted = None if valid is None else jnp.asarray(valid)
+    return moments_of(lambda x: x, jnp.asarray(batch, jnp.float32), axes, counted)
 
 
 def test_moments_of_batches_are_those_of_all_samples() -> None:
@@ -24,7 +31,7 @@ def test_moments_of_batches_are_those_of_all_samples() -> None:
     ]
     moments = no_moments((4,))
     for batch in batches:
-        moments = with_batch(moments, jnp.asarray(batch, jnp.float32))
+        moments = joined(moments, alone(batch))
     everything = np.concatenate([batch.reshape(-1, 4) for batch in batches])
     np.testing.assert_allclose(moments.mean, everything.mean(0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(moments.variance, everything.var(0), rtol=1e-3)
@@ -33,16 +40,34 @@ def test_moments_of_batches_are_those_of_all_samples() -> None:
 
 
 def test_a_scaled_reward_keeps_its_sign() -> None:
-    moments = with_batch(no_moments(()), jnp.array([100.0, 300.0]))
+    moments = joined(no_moments(()), alone(np.array([100.0, 300.0])))
     assert scale(moments, jnp.array([-50.0, 50.0])).tolist() == pytest.approx([-0.5, 0.5], rel=1e-2)
 
 
+def test_samples_that_are_not_valid_count_nothing() -> None:
+    batch, valid = np.array([[1.0, 2.0], [900.0, -900.0], [3.0, 6.0]]), np.array([True, False, True])
+    moments = alone(batch, valid)
+    assert moments.mean.tolist() == [2.0, 4.0]
+    assert moments.variance.tolist() == [1.0, 4.0]
+    assert moments.weight.tolist() == [2.0, 2.0]
+
+
+def test_standardised() -> None:
+    values = np.array([1.0, 2.0, 3.0])
+    result = standardised(alone(values), jnp.asarray(values))
+    assert float(result.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(result.std()) == pytest.approx(1)
+    single = np.array([5.0])
+    assert standardised(alone(single), jnp.asarray(single)).tolist() == [5.0]  # no deviation, and no NaN
+
+
 def test_the_reset_phase_meter() -> None:
-    assert float(phase_entropy(jnp.full((8, 64), 7), 500)) == pytest.approx(0)
-    assert float(phase_entropy(jnp.arange(512).reshape(8, 64), 512)) == pytest.approx(1)
-    assert float(phase_entropy(jnp.array([[0] * 32 + [300] * 32]), 500)) == pytest.approx(
-        np.log(2) / np.log(16), rel=1e-5
-    )
+    def meter(steps: jax.Array, horizon: int) -> float:
+        return float(entropy_of(phase_histogram(steps, horizon, jnp.ones_like(steps))))
+
+    assert meter(jnp.full((8, 64), 7), 500) == pytest.approx(0)
+    assert meter(jnp.arange(512).reshape(8, 64), 512) == pytest.approx(1)
+    assert meter(jnp.array([[0] * 32 + [300] * 32]), 500) == pytest.approx(np.log(2) / np.log(16), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])

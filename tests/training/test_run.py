@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 from rollshape.training import checkpoint
 from rollshape.training.reproduce import first_difference, reproduce
 from rollshape.training.run import Run, open_run, train
@@ -121,14 +122,103 @@ def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path: Path) -> None:
     assert checkpoint.update_of(saved) == last_row(tmp_path / "x")  # nothing of what was logged is lost
 
 
-def test_a_torn_checkpoint_never_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize(
+    ("update", "spare", "lost", "status"),
+    [(10, False, "metrics.jsonl", "running"), (12, True, "checkpoints/000000012.eqx", "failed")],
+)
+def test_a_full_disk_is_one_message_and_costs_nothing(
+    update: int, spare: bool, lost: str, status: str, unbroken: Run, tmp_path: Path
+) -> None:
+    smallest = min(path.stat().st_size for path in checkpoint.stored(unbroken.path / "checkpoints"))
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        checkpoint.save(tmp_path, 3, {"a": np.ones(3)})
-    assert list(tmp_path.iterdir()) == []
+    def fill_up(row: dict[str, Any], _: Any) -> None:
+        if row["update"] == update:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (smallest - 1 if spare else 1, resource.RLIM_INFINITY))
+
+    out = tmp_path / "x"
+    try:
+        with pytest.raises(RunError) as caught:
+            train(out=out, on_row=fill_up, **SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert caught.value.rule == "disk"
+    assert str(out / lost) in caught.value.message
+    assert "free there" in caught.value.message
+    assert "--resume" in caught.value.fix
+    assert [path.name for path in sorted(out.rglob("*")) if path.is_file()] == [
+        "000000004.eqx", "000000008.eqx", "metrics.jsonl", "run.json",
+    ]  # fmt: skip
+    assert RunDirectory(out).read()["status"] == status
+    assert train(out=out, resume=True, **SMALL).status == "done"
+    assert_identical(unbroken.path, out)
+
+
+def test_kept_checkpoints_are_spread_evenly_and_survive_a_resume(unbroken: Run, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+
+    def stop_early(row: dict[str, Any], _: Any) -> None:
+        if row["update"] == 14:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(out=out, keep_checkpoints=3, on_row=stop_early, **SMALL)
+    assert [checkpoint.update_of(path) for path in checkpoint.stored(out / "checkpoints")] == [0, 10, 12]
+    with pytest.raises(RequestError, match="keep_checkpoints 3, not 2"):
+        train(out=out, resume=True, keep_checkpoints=2, **SMALL)
+    train(out=out, resume=True, **SMALL)
+    assert [checkpoint.update_of(path) for path in checkpoint.stored(out / "checkpoints")] == [0, 10, 20, 30]
+    assert_identical(unbroken.path, out)
+    assert int(open_run(out, 10)[1].update) == 10
+    untrained = open_run(out, 0)[1].learner.model
+    for old, new in zip(
+        jax.tree.leaves(untrained), jax.tree.leaves(open_run(out)[0].start().learner.model), strict=True
+    ):
+        np.testing.assert_array_equal(old, new)
+    with pytest.raises(RequestError) as caught:
+        open_run(out, 11)
+    assert "It has 0, 10, 20, 30" in caught.value.fix
+
+
+def test_only_as_many_checkpoints_as_intervals(tmp_path: Path) -> None:
+    for count in (0, 16):
+        with pytest.raises(RequestError, match="between 1 and the number of logging intervals, 15"):
+            train(out=tmp_path / "x", keep_checkpoints=count, **SMALL)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_run_that_is_done_is_left_as_it_is(unbroken: Run) -> None:
+    def state() -> dict[Path, tuple[int, bytes]]:
+        return {
+            path: (path.stat().st_mtime_ns, path.read_bytes()) for path in unbroken.path.rglob("*") if path.is_file()
+        }
+
+    before = state()
+    again = train(out=unbroken.path, resume=True, **SMALL)
+    assert again == unbroken
+    assert state() == before
+
+
+def test_a_path_that_cannot_be_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "x", Path("/proc/rollshape"), tmp_path / ("x" * 300)):
+        with pytest.raises(RequestError, match="cannot be a run directory"):
+            train(out=out, **SMALL)
+    assert (tmp_path / "file").read_text() == "mine"
+    (tmp_path / "stray").mkdir()
+    (tmp_path / "stray" / "metrics.jsonl").write_text("{}\n")
+    with pytest.raises(RequestError, match="parts of a run"):
+        train(out=tmp_path / "stray", **SMALL)
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"spec": {', "null", "[]", "{}", '{"spec": 3, "status": "done", "versions": {}}']
+)
+def test_a_torn_run_json_is_one_message(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(text)
+    for act in (lambda: open_run(tmp_path), lambda: train(out=tmp_path, resume=True, **SMALL)):
+        with pytest.raises(RequestError, match=r"run\.json"):
+            act()
+    assert (tmp_path / "run.json").read_text() == text
 
 
 def test_a_loss_that_is_not_finite_is_diverged_with_the_last_good_checkpoint(tmp_path: Path) -> None:
@@ -162,6 +252,9 @@ def test_scores_start_at_a_threshold_and_can_end_the_run(tmp_path: Path) -> None
     assert scored[-1]["eval_return"] >= 40
     assert all(row["eval_return"] < 40 for row in scored[:-1])
     assert run.summary["timesteps"] < 8 * 16 * 400
+    directory = RunDirectory(run.path)  # killed after the last row, before the end was written
+    directory.write({**directory.read(), "status": "running"})
+    assert train(out=run.path, resume=True, **spec).metrics == run.metrics
     with pytest.raises(RequestError, match="eval_after"):
         train(out=tmp_path / "y", **{**SMALL, "stop_at_return": 40.0})
 

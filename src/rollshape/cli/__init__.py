@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError, ToldError
 
 COMMANDS = {
     "plan": "any N and T to a legal, explained plan",
@@ -37,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RequestError as error:
         _report(error, as_json="--json" in arguments)
         return WRONG_REQUEST
+    except RunError as error:
+        _report(error, as_json="--json" in arguments)
+        return FAILED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -74,7 +77,7 @@ def _usage() -> str:
     )
 
 
-def _report(error: RequestError, *, as_json: bool) -> None:
+def _report(error: ToldError, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"error": error.to_dict()}, indent=2))
     print(f"error [{error.rule}]: {error.message}", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.training.spec import Spec
@@ -18,6 +18,8 @@ class TrainArgs(Spec, CommonArgs):
     out: Annotated[str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS)"] = None
     preset: Annotated[bool, "settings that others tuned for this environment; flags override them"] = False
     resume: Annotated[bool, "go on where a killed run stopped"] = False
+    track: Annotated[tuple[Literal["tensorboard", "wandb"], ...], "where metrics go besides metrics.jsonl"] = ()
+    keep_checkpoints: Annotated[int | None, "keep so many, evenly spread, and the untrained policy's"] = None
 
 
 def run(argv: Sequence[str]) -> int:
@@ -29,17 +31,18 @@ def run(argv: Sequence[str]) -> int:
         spec, preset = with_preset(spec)
         lost = f" (not kept: {preset.not_kept})" if preset.not_kept else ""
         print(f"preset of {preset.source}{lost}", file=sys.stderr)
-    from rollshape.training.run import prepared, train
+    from rollshape.training.run import planned, train
 
+    options: dict[str, Any] = {name: getattr(args, name) for name in ("out", "resume", "track", "keep_checkpoints")}
     if args.json:
         from rollshape.cli.output import print_json
 
-        result = train(spec, out=args.out, resume=args.resume)
+        result = train(spec, **options)
         print_json(result.summary)
         return 0 if result.status == "done" else 1
     from rollshape.cli.output import show_plan
 
-    _, plan = prepared(spec)
+    plan = planned(spec)
     show_plan(plan)
     with _bar() as bar:
         task = bar.add_task("compiling", total=plan.num_updates, told="")
@@ -49,11 +52,12 @@ def run(argv: Sequence[str]) -> int:
             told = f"return {score}  {row['sps']:,} steps/s"
             bar.update(task, completed=row["update"], description="training", told=told)
 
-        result = train(spec, out=args.out, resume=args.resume, on_row=on_row)
+        result = train(spec, on_row=on_row, **options)
     summary = result.summary
     if result.final_return is not None:
+        speed = f", {summary['sps']:,} steps/s" if summary["sps"] else ""
         print(f"final return {result.final_return:.1f} ± {summary['final_return_ci']:.1f} over "
-              f"{summary['final_episodes']} fresh episodes, {summary['sps']:,} steps/s")  # fmt: skip
+              f"{summary['final_episodes']} fresh episodes{speed}")  # fmt: skip
     print(f"{result.status}: {result.path}")
     return 0 if result.status == "done" else 1
 

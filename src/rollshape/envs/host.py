@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rollshape.envs.gymnasium_spaces import acted, action_of, observation_of
 from rollshape.envs.spaces import UNLIMITED, Action, Continuous, Discrete
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -23,11 +23,11 @@ Flags = NDArray[np.bool_]
 Snapshot = dict[str, Values]
 
 
-class EnvironmentFailure(RuntimeError):
+class EnvironmentFailure(RunError):
     """The user's environment failed while it ran; the step counts vector steps since the reset."""
 
     def __init__(self, name: str, step: int, problem: str) -> None:
-        super().__init__(f"{name} failed at step {step}: {problem}")
+        super().__init__("environment", f"{name} failed at step {step}: {problem}", "Mend the environment.")
 
 
 class OneFailed(RuntimeError):
@@ -170,7 +170,7 @@ def making(env_id: str) -> Iterator[None]:
     except RequestError:
         raise
     except EnvironmentFailure as error:
-        raise RequestError("environment", str(error), "Mend the environment.") from None
+        raise RequestError("environment", error.message, error.fix) from None
     except Exception as error:
         raise RequestError("environment", f"{env_id} fails: {told(error)}", "Mend the environment.") from None
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from rollshape.agents.networks import ActorCritic
@@ -62,16 +60,13 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
         trainer = FunctionalTrainer(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
         state = trainer.start()
         started = time.perf_counter()
-        run = trainer.compiled(state)
+        trainer.compile(state)
         compile_s = time.perf_counter() - started
-        count = jnp.asarray(trainer.interval, jnp.int32)
         times: list[float] = []
         flops = flops_per_step(state.learner.model, 4)
         while sum(times) < seconds:
-            started = time.perf_counter()
-            state, metrics = run(state, count, jnp.asarray(True))
-            jax.device_get(metrics)
-            times.append(time.perf_counter() - started)
+            state, _, spent = trainer.advance(state, trainer.interval)
+            times.append(sum(spent))
         sps = trainer.interval * num_envs * num_steps / statistics.median(times)
         rows.append(Bench(shape, round(sps), compile_s, sps * flops / rate, rate / 1e9))
     return rows

@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import equinox as eqx
+import numpy as np
 
+from rollshape.envs.host import Snapshot
 from rollshape.errors import RequestError
+from rollshape.training.storage import replacing, told
 
-SUFFIX = ".eqx"
+SUFFIX, BESIDE = ".eqx", ".npz"
 
 
-def save(folder: Path, update: int, state: Any) -> Path:
-    """The state as `folder/000123.eqx`; a crash leaves the file whole or absent."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{update:09d}{SUFFIX}"
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            eqx.tree_serialise_leaves(file, state)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None) -> Path:
+    """The state as `folder/000000123.eqx`; a crash leaves the file whole or absent.
+
+    A snapshot of host environments is a file beside it, written first: where there is a state, it is there.
+    """
+    target = _path(folder, update)
+    if snapshot is not None:
+        with replacing(target.with_suffix(BESIDE)) as file:
+            whole = io.BytesIO()  # a zip file seeks
+            np.savez(whole, **snapshot)  # type: ignore[arg-type]
+            file.write(whole.getvalue())
+    with replacing(target) as file:
+        eqx.tree_serialise_leaves(cast(BinaryIO, file), state)
     return target
+
+
+def _path(folder: Path, update: int) -> Path:
+    return folder / f"{update:09d}{SUFFIX}"
+
+
+def stored(folder: Path) -> list[Path]:
+    """All checkpoints, the oldest first."""
+    return sorted(folder.glob(f"[0-9]*{SUFFIX}"), key=update_of)
 
 
 def latest(folder: Path) -> Path | None:
     """The checkpoint of the latest update, if there is one."""
-    return max(folder.glob(f"[0-9]*{SUFFIX}"), default=None, key=update_of)
+    return next(reversed(stored(folder)), None)
+
+
+def find(folder: Path, update: int | None = None) -> Path:
+    """The checkpoint of an update, or the latest; a RequestError that lists those that there are."""
+    known = stored(folder)
+    if not known:
+        raise RequestError("run", f"{folder.parent} has no checkpoint.", "Train it on with --resume.")
+    wanted = known[-1] if update is None else _path(folder, update)
+    if wanted not in known:
+        raise RequestError(
+            "checkpoint",
+            f"{folder.parent} has no checkpoint of update {update}.",
+            f"It has {', '.join(str(update_of(path)) for path in known)}; --keep-checkpoints keeps more.",
+        )
+    return wanted
 
 
 def update_of(checkpoint: Path) -> int:
@@ -51,7 +77,34 @@ def load(checkpoint: Path, like: Any) -> Any:
         ) from None
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Only the newest checkpoints stay."""
-    for old in sorted(folder.glob(f"[0-9]*{SUFFIX}"), key=update_of)[:-keep]:
-        old.unlink()
+def load_snapshot(checkpoint: Path) -> Snapshot | None:
+    """What was saved beside the state."""
+    beside = checkpoint.with_suffix(BESIDE)
+    if not beside.exists():
+        return None
+    with np.load(beside, allow_pickle=False) as stored:
+        return dict(stored)
+
+
+def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
+    """Only the newest checkpoints stay, and those of the updates that are to be kept."""
+    for old in stored(folder)[:-newest]:
+        if update_of(old) not in keep:
+            with told(old):
+                old.unlink()
+                old.with_suffix(BESIDE).unlink(missing_ok=True)
+
+
+def spread(count: int, updates: int, interval: int) -> list[int]:
+    """Updates i·U/count for i = 0…count: the untrained policy's, and `count` evenly spread up to the last.
+
+    Each is rounded up to the end of a logging interval, for only there is the state at hand.
+    """
+    intervals = -(-updates // interval)
+    if not 1 <= count <= intervals:
+        raise RequestError(
+            "number-range",
+            f"keep_checkpoints must lie between 1 and the number of logging intervals, {intervals:,}; got {count:,}.",
+            f"Use {min(max(count, 1), intervals):,}, or a smaller --log-every.",
+        )
+    return [min(-(-i * updates // (count * interval)) * interval, updates) for i in range(count + 1)]

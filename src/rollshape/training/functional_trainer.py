@@ -15,7 +15,7 @@ from jax import Array
 from rollshape.envs.functional import FunctionalEnv, start
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, evaluate
-from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer
+from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.shards import TOGETHER
 from rollshape.training.spec import Spec
@@ -56,7 +56,7 @@ class FunctionalTrainer(Trainer):
         if self._due <= 0:
             self._due, copy = TIMED, jax.tree.map(jnp.copy, state)
             began = time.perf_counter()
-            jax.block_until_ready(self._run(copy, jnp.asarray(1, jnp.int32), jnp.asarray(False)))
+            np.asarray(self._run(copy, jnp.asarray(1, jnp.int32), jnp.asarray(False))[1].episodes)  # waits
             self._collecting = time.perf_counter() - began
         self._due -= count
         began = time.perf_counter()
@@ -67,7 +67,7 @@ class FunctionalTrainer(Trainer):
         return state, metrics, Times(rollout, seconds - rollout)
 
     def score(self, state: RunState, seed: int, episodes: int) -> Score:
-        model, moments = jax.device_put((state.learner.model, state.observations), jax.local_devices()[0])
+        model, moments = on_one_device(state)
         key = stream_key(seed, "eval", int(state.update))
         return evaluate(self.env, self.policy, model, moments, key, episodes)
 

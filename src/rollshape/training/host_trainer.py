@@ -16,7 +16,7 @@ from rollshape.envs.host import HostEnv, Snapshot, Values, staggered_host
 from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
-from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer
+from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, normalise
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import ALONG_ENVS, APART, TOGETHER
@@ -84,7 +84,7 @@ class HostTrainer(Trainer):
 
     def score(self, state: RunState, seed: int, episodes: int) -> Score:
         """Each environment of a fresh pool plays its first episode to the end."""
-        model, moments = jax.device_put((state.learner.model, state.observations), jax.local_devices()[0])
+        model, moments = on_one_device(state)
         key = stream_key(seed, "eval", int(state.update))
         env = make_host(self.spec.env, episodes, **(self.spec.env_kwargs or {}))
         act = jax.jit(lambda key, seen: sample(self.policy, key, model(_seen(moments, seen))[0]))
@@ -107,7 +107,7 @@ class HostTrainer(Trainer):
         What the networks say of the observations is left to the program that learns: it has them all at once.
         """
         env, steps = self.env, self.plan.num_steps
-        model, moments = jax.device_put((state.learner.model, state.observations), jax.local_devices()[0])
+        model, moments = on_one_device(state)
         noise = self._noise(stream_key(state.seed, "policy", state.update + 1))
         rollout, totals = self._blank(steps, env.num_envs), np.asarray(state.episodes).copy()
         for t in range(steps):
@@ -128,17 +128,18 @@ class HostTrainer(Trainer):
     def _blank(self, steps: int, envs: int) -> Any:
         """A rollout to be filled; what is computed later is None."""
         observation, policy = self.env.observation, self.policy
-        action = jax.eval_shape(policy.mode, jax.ShapeDtypeStruct((envs, policy.num_outputs), jnp.float32))
+        action = jax.eval_shape(lambda: policy.mode(jnp.zeros((envs, policy.num_outputs))))
+        blank: Any = Rollout
 
         def column(dtype: Any, shape: tuple[int, ...] = ()) -> Values:
             return np.zeros((steps, envs, *shape), dtype)
 
-        return Rollout(
+        return blank(
             observation=None, raw_observation=column(observation.dtype, observation.shape),
             action=column(action.dtype, action.shape[1:]), log_prob=None, value=None, reward=column(np.float32),
             terminated=column(bool), truncated=column(bool), final_value=column(np.float32), steps=column(np.int32),
             episode_return=column(np.float32), episode_length=column(np.int32), last_value=None, valid=column(bool),
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
 
     def _laid_out(self, rollout: Rollout, last: Values) -> tuple[Rollout, Array]:
         spec = jax.tree.map(lambda _: ALONG_ENVS, rollout)

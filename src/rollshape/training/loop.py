@@ -14,9 +14,9 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
+from rollshape.training.evaluate import Score
 from rollshape.training.layout import layout
 from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, scale
-from rollshape.training.evaluate import Score
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import APART, TOGETHER, Shards
 from rollshape.training.spec import Spec
@@ -109,7 +109,7 @@ class Trainer(ABC):
         """Go on from a snapshot; False where episodes had to start afresh."""
         return True
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Give back what environments hold."""
 
     def placed(self, state: RunState) -> RunState:
@@ -143,7 +143,9 @@ class Trainer(ABC):
         )
         observations = state.observations
         if observations is not None and rollout.raw_observation is not None:
-            observations = joined(observations, moments_of(shards, rollout.raw_observation, (0, 1), rollout.valid))
+            observations = joined(
+                observations, moments_of(shards.total, rollout.raw_observation, (0, 1), rollout.valid)
+            )
         following = RunState(state.seed, state.update + 1, learner, state.episodes, observations, rewards, discounted)
         return following, self._metrics(rollout, reports, returns, rate if spec.adaptive_kl is None else learner.rate)
 
@@ -164,13 +166,13 @@ class Trainer(ABC):
 
         ended = rollout.terminated | rollout.truncated
         discounted, totals = jax.lax.scan(along, state.discounted, (rollout.reward, ended))
-        moments = joined(state.rewards, moments_of(self.shards, totals, (0, 1), rollout.valid))
+        moments = joined(state.rewards, moments_of(self.shards.total, totals, (0, 1), rollout.valid))
         return rollout._replace(reward=scale(moments, rollout.reward)), moments, discounted
 
     def _metrics(self, rollout: Rollout, reports: Report, returns: Array, rate: Array) -> Metrics:
         sums = self.shards.total(self._sums(rollout))
         spread, unexplained = (
-            moments_of(self.shards, x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
+            moments_of(self.shards.total, x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
         )
         return Metrics(
             episodes=sums[0],
@@ -190,20 +192,30 @@ class Trainer(ABC):
         )
 
     def _sums(self, rollout: Rollout) -> Array:
-        """Of a shard: number, returns and lengths of the episodes that ended; the histogram of phases; what is unsound."""
+        """Of a shard: number, returns, lengths of the episodes that ended; histogram of phases; what is not finite."""
         ended = rollout.terminated | rollout.truncated
         valid = jnp.ones_like(ended) if rollout.valid is None else rollout.valid
-        phase = jnp.clip(rollout.steps * PHASE_BINS // self.env.horizon, 0, PHASE_BINS - 1)
-        phases = jnp.zeros(PHASE_BINS).at[phase.reshape(-1)].add(valid.reshape(-1).astype(jnp.float32))
+        phases = phase_histogram(rollout.steps, self.env.horizon, valid)
         finished = (ended, jnp.where(ended, rollout.episode_return, 0.0), jnp.where(ended, rollout.episode_length, 0))
         unsound = (~jnp.isfinite(rollout.reward)).sum() + (~jnp.isfinite(rollout.observation)).sum()
         return jnp.array([*(x.sum().astype(jnp.float32) for x in finished), *phases, unsound])
 
 
-def entropy_of(counts: Array) -> Array:
-    """Entropy of a histogram, 1 when all its bins are alike and 0 when there is one.
+def on_one_device(state: RunState) -> tuple[ActorCritic, Moments | None]:
+    """The policy with its normaliser, to be used outside the shards."""
+    policy: tuple[ActorCritic, Moments | None] = jax.device_put(
+        (state.learner.model, state.observations), jax.local_devices()[0]
+    )
+    return policy
 
-    Of episode steps in a batch it is the reset-phase entropy: phases are equal parts of the environment's horizon.
-    """
+
+def phase_histogram(steps: Array, horizon: int, counted: Array) -> Array:
+    """How many of the counted steps fall into each of 16 equal parts of the environment's horizon."""
+    phase = jnp.clip(steps * PHASE_BINS // horizon, 0, PHASE_BINS - 1)
+    return jnp.zeros(PHASE_BINS).at[phase.reshape(-1)].add(counted.reshape(-1).astype(jnp.float32))
+
+
+def entropy_of(counts: Array) -> Array:
+    """Entropy of a histogram, 1 when all its bins are alike and 0 when there is one."""
     share = counts / jnp.maximum(counts.sum(), 1.0)
     return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0)) / jnp.log(counts.size)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.training.shards import Shards
-
+Total = Callable[[Array], Array]
 CLIP = 10.0
 EPSILON = 1e-8
 
@@ -25,19 +25,19 @@ def no_moments(shape: tuple[int, ...]) -> Moments:
     return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.full(shape, 1e-4))
 
 
-def moments_of(shards: Shards, x: Array, axes: tuple[int, ...], valid: Array | None = None) -> Moments:
-    """The moments of a shard's x over these axes and over all shards; where `valid` is given, of the valid samples.
+def moments_of(total: Total, x: Array, axes: tuple[int, ...], valid: Array | None = None) -> Moments:
+    """The moments of a shard's x over these axes and over all shards, whose sums `total` adds.
 
-    `valid` has the leading axes of x.
+    Where `valid` is given (it has the leading axes of x), of the valid samples only.
     """
 
     def counted(x: Array) -> Array:
         return x if valid is None else x * valid.reshape(*valid.shape, *[1] * (x.ndim - valid.ndim))
 
-    weight = shards.total(counted(jnp.ones_like(x)).sum(axes, keepdims=True))
+    weight = total(counted(jnp.ones_like(x)).sum(axes, keepdims=True))
     most = jnp.maximum(weight, 1.0)
-    mean = shards.total(counted(x).sum(axes, keepdims=True)) / most
-    variance = shards.total(counted((x - mean) ** 2).sum(axes, keepdims=True)) / most
+    mean = total(counted(x).sum(axes, keepdims=True)) / most
+    variance = total(counted((x - mean) ** 2).sum(axes, keepdims=True)) / most
     return Moments(mean.squeeze(axes), variance.squeeze(axes), weight.squeeze(axes))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from rollshape.envs.functional import FunctionalEnv
-from rollshape.envs.inspect import functional_facts
-from rollshape.envs.registry import make
-from rollshape.errors import RequestError
+from rollshape.envs.inspect import functional_facts, host_facts
+from rollshape.envs.registry import kind, make, make_host
+from rollshape.errors import RequestError, RunError
 from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint
-from rollshape.training.evaluate import Score, evaluate
+from rollshape.training.functional_trainer import FunctionalTrainer
+from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.interrupt import Interrupt
-from rollshape.training.loop import Metrics, RunState, Trainer
+from rollshape.training.loggers import Writers
+from rollshape.training.loop import Metrics, RunState, Times, Trainer
 from rollshape.training.rundir import RunDirectory, fingerprint
+from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec, checked_spec
-from rollshape.training.streams import stream_key
 
 INTERVALS, CHECKPOINTS, KEPT = 100, 10, 2
 FINAL_EPISODES = 128
@@ -55,86 +56,128 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    track: Sequence[str] = (),
+    keep_checkpoints: int | None = None,
     on_row: Callable[[Row, Plan], None] | None = None,
     **changes: Any,
 ) -> Run:
     """Train by a Spec or by its fields: `train(env="CartPole-v1", num_envs=64, num_steps=32)`.
 
-    Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had.
+    Leaves a run directory. With `resume` a run that was killed goes on to the end that it would have had; one that is
+    done is left as it is. `track` names further places for the metrics. `keep_checkpoints` keeps so many, evenly
+    spread and the last among them, and that of the untrained policy (see `checkpoint.spread`).
     """
     spec = checked_spec(replace(spec or Spec(), **changes))
-    env, plan = prepared(spec)
+    reserve_devices()
+    plan = planned(spec)
+    writers = Writers(track)
     use_compilation_cache()
     directory = RunDirectory(Path(out) if out is not None else _free_path(spec, plan, resume))
-    trainer = Trainer(spec, plan, env, _log_every(spec, plan))
-    state = _begin(directory, spec, plan, trainer, resume)
+    before = _earlier(directory, spec, resume, keep_checkpoints)
+    if before.get("status") == "done" and "summary" in before:
+        return Run(directory.path, "done", plan, before["summary"], list(directory.rows()))
+    keep = before.get("keep_checkpoints", keep_checkpoints)
+    trainer = trainer_for(spec, plan, _log_every(spec, plan))
+    kept = checkpoint.spread(keep, plan.num_updates or 0, trainer.interval) if keep is not None else []
+    document = _document(trainer, keep, before)
+    state = _begin(directory, document, trainer, kept)
     started = time.perf_counter()
-    run = trainer.compiled(state)
+    trainer.compile(state)
     compile_s = time.perf_counter() - started
-    before = int(state.update)
-    with Interrupt() as stop:
-        state, status, busy = _train_on(directory, trainer, run, state, started, stop, on_row)
-    speed = round((int(state.update) - before) * plan.rollout_size / busy) if busy else None
-    return _end(directory, spec, plan, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+    first = int(state.update)
+
+    def report(row: Row, plan: Plan) -> None:
+        writers.row(row)
+        if on_row is not None:
+            on_row(row, plan)
+
+    try:
+        with Interrupt() as stop, writers.opened(directory.path, spec.to_dict(), list(directory.rows())):
+            state, status, busy = _train_on(directory, trainer, state, started, stop, kept, report)
+    except RunError as error:
+        with suppress(RunError):  # what ended the run may keep this from being written, too
+            directory.write({**directory.read(), "status": "failed", "error": error.to_dict()})
+        raise
+    finally:
+        trainer.close()
+    speed = round((int(state.update) - first) * plan.rollout_size / busy) if busy else None
+    return _end(directory, spec, trainer, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
 
 
-def prepared(spec: Spec) -> tuple[FunctionalEnv, Plan]:
-    """The environment of a spec, and the plan with what the environment weighs."""
-    env = make(spec.env, **(spec.env_kwargs or {}))
-    return env, spec.plan(**functional_facts(env))
+def planned(spec: Spec) -> Plan:
+    """The plan of a spec, with what its environment weighs."""
+    options = spec.env_kwargs or {}
+    if kind(spec.env) == "host":
+        return spec.plan(**host_facts(spec.env, **options))
+    return spec.plan(**functional_facts(make(spec.env, **options)))
+
+
+def trainer_for(spec: Spec, plan: Plan, interval: int = 1) -> Trainer:
+    """What trains the spec: by the kind of its environment."""
+    options = spec.env_kwargs or {}
+    if kind(spec.env) == "host":
+        return HostTrainer(spec, plan, make_host(spec.env, plan.num_envs, **options), interval)
+    return FunctionalTrainer(spec, plan, make(spec.env, **options), interval)
 
 
 def _train_on(
     directory: RunDirectory,
     trainer: Trainer,
-    run: Callable[[RunState, Array], tuple[RunState, Metrics]],
     state: RunState,
     started: float,
     stop: Interrupt,
-    on_row: Callable[[Row, Plan], None] | None,
+    kept: Sequence[int],
+    on_row: Callable[[Row, Plan], None],
 ) -> tuple[RunState, str, float]:
     """Interval by interval to the end: (state, status, seconds of computation)."""
     spec, plan, busy = trainer.spec, trainer.plan, 0.0
     last = plan.num_updates or 0
     every = spec.checkpoint_every or max(1, last // CHECKPOINTS)
     scoring = any(_crossed(spec.eval_after, row["episodic_return"]) for row in directory.rows())
-    while (update := int(state.update)) < last:
+    enough = any(_crossed(spec.stop_at_return, row["eval_return"]) for row in directory.rows())
+    while (update := int(state.update)) < last and not enough:
         count = min(trainer.interval, last - update)
-        began = time.perf_counter()
-        state, metrics = run(state, jnp.asarray(count, jnp.int32))
-        metrics = jax.device_get(metrics)  # waits for the result
-        seconds = time.perf_counter() - began
-        busy += seconds
-        row = _row(plan, metrics, update, count, seconds, time.perf_counter() - started)
+        state, metrics, times = trainer.advance(state, count)
+        busy += sum(times)
+        row = _row(plan, metrics, update, times, time.perf_counter() - started)
         scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
         if scoring:
-            row["eval_return"] = score_state(trainer, state, spec.seed).mean
+            row["eval_return"] = trainer.score(state, spec.seed, FINAL_EPISODES).mean
         directory.append(row)
-        if on_row is not None:
-            on_row(row, plan)
+        if metrics.unsound.any():
+            raise _unsound(trainer, row["timesteps"])
+        on_row(row, plan)
         if not _finite(row, state):
             return state, "diverged", busy
         enough, reached = _crossed(spec.stop_at_return, row["eval_return"]), update + count
-        if enough or stop.asked or reached == last or reached // every > update // every:
-            checkpoint.save(directory.checkpoints, reached, state)
-            checkpoint.prune(directory.checkpoints, KEPT)
-        if enough:
-            break
-        if stop.asked and reached < last:
+        ended = enough or reached == last
+        if ended or stop.asked or reached in kept or reached // every > update // every:
+            checkpoint.save(directory.checkpoints, reached, state, trainer.snapshot())
+            checkpoint.prune(directory.checkpoints, KEPT, kept)
+        if stop.asked and not ended:
             return state, "interrupted", busy
+    if kept:
+        checkpoint.prune(directory.checkpoints, 1, kept)
     return state, "done", busy
 
 
-def open_run(path: Path) -> tuple[Trainer, RunState]:
-    """A run's trainer and its latest state, to score or measure it."""
+def open_run(path: Path, update: int | None = None) -> tuple[Trainer, RunState]:
+    """A run's trainer and its state after an update (the latest that is kept), to score or measure it."""
     directory = RunDirectory(path)
     spec = directory.spec()
-    last = checkpoint.latest(directory.checkpoints)
-    if last is None:
-        raise RequestError("run", f"{path} has no checkpoint.", "Train it on with --resume.")
-    env, plan = prepared(spec)
-    trainer = Trainer(spec, plan, env)
-    return trainer, checkpoint.load(last, trainer.start())
+    stored = checkpoint.find(directory.checkpoints, update)
+    reserve_devices()
+    trainer = trainer_for(spec, planned(spec))
+    return trainer, checkpoint.load(stored, trainer.start())
+
+
+def _unsound(trainer: Trainer, timesteps: int) -> RunError:
+    return RunError(
+        "environment",
+        f"{trainer.spec.env} gave a reward or an observation that is not finite, in the interval that ends at timestep "
+        f"{timesteps:,}.",
+        "Mend the environment; the checkpoint before that is kept.",
+    )
 
 
 def _crossed(threshold: float | None, value: float | None) -> bool:
@@ -165,32 +208,60 @@ def _free_path(spec: Spec, plan: Plan, resume: bool) -> Path:
     return next(path for i in range(2, 10_000) if not (path := base.with_name(f"{name}-{i}")).exists())
 
 
-def _begin(directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, resume: bool) -> RunState:
-    state = trainer.start()
-    if directory.exists() and not resume:
+def _earlier(directory: RunDirectory, spec: Spec, resume: bool, keep_checkpoints: int | None) -> dict[str, Any]:
+    """run.json of the run that is to go on, empty for a new one."""
+    if not directory.exists():
+        return {}
+    if not resume:
         raise RequestError("run", f"{directory.path} holds a run already.", "Use --resume, or another --out.")
+    if directory.spec() != spec:
+        raise RequestError(
+            "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or another --out."
+        )
+    document = directory.read()
+    kept = document.get("keep_checkpoints")
+    if keep_checkpoints not in (None, kept):
+        raise RequestError(
+            "run",
+            f"{directory.path} was started with keep_checkpoints {kept}, not {keep_checkpoints}.",
+            "Resume without --keep-checkpoints.",
+        )
+    return document
+
+
+def _begin(directory: RunDirectory, document: dict[str, Any], trainer: Trainer, kept: Sequence[int]) -> RunState:
+    """The state to go on from; metrics end there, and run.json says that it is running."""
+    directory.claim()
+    state, snapshot = trainer.start(), None
+    last = checkpoint.latest(directory.checkpoints)
+    if last is not None:
+        state, snapshot = trainer.placed(checkpoint.load(last, state)), checkpoint.load_snapshot(last)
+    if not trainer.restore(snapshot):
+        document["fresh_episodes_at"] = [*document["fresh_episodes_at"], int(state.update)]
     if directory.exists():
-        if directory.spec() != spec:
-            raise RequestError(
-                "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or another --out."
-            )
-        last = checkpoint.latest(directory.checkpoints)
-        if last is not None:
-            state = checkpoint.load(last, state)
         directory.rewind(int(state.update))
-    directory.write(_document(spec, plan, "running"))
+    directory.write(document)
+    if kept and last is None:
+        checkpoint.save(directory.checkpoints, 0, state, trainer.snapshot())
     return state
 
 
-def _document(spec: Spec, plan: Plan, status: str, **more: Any) -> dict[str, Any]:
-    return {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": fingerprint(), "status": status, **more}
+def _document(trainer: Trainer, keep: int | None, before: dict[str, Any]) -> dict[str, Any]:
+    """run.json of a run that begins or goes on."""
+    return {
+        "spec": trainer.spec.to_dict(),
+        "plan": trainer.plan.to_dict(),
+        "layout": trainer.layout.to_dict(),
+        "versions": fingerprint(),
+        "status": "running",
+        "keep_checkpoints": keep,
+        "fresh_episodes_at": before.get("fresh_episodes_at", []),  # where a resume could not replay the environments
+    }
 
 
-def _end(
-    directory: RunDirectory, spec: Spec, plan: Plan, trainer: Trainer, state: RunState, status: str, speed: Row
-) -> Run:
+def _end(directory: RunDirectory, spec: Spec, trainer: Trainer, state: RunState, status: str, speed: Row) -> Run:
     rows = list(directory.rows())
-    score = score_state(trainer, state, spec.seed) if status == "done" else None
+    score = trainer.score(state, spec.seed, FINAL_EPISODES) if status == "done" else None
     timesteps = rows[-1]["timesteps"] if rows else 0
     summary = {
         "run_dir": str(directory.path),
@@ -201,14 +272,8 @@ def _end(
         "final_episodes": score.episodes if score else 0,
         **speed,
     }
-    directory.write(_document(spec, plan, status, summary=summary))
-    return Run(directory.path, status, plan, summary, rows)
-
-
-def score_state(trainer: Trainer, state: RunState, seed: int, episodes: int = FINAL_EPISODES) -> Score:
-    """The policy's score on fresh full-length episodes of the eval stream."""
-    key = stream_key(seed, "eval", state.update)
-    return evaluate(trainer.env, trainer.policy, state.learner.model, state.observations, key, episodes)
+    directory.write({**directory.read(), "status": status, "summary": summary})
+    return Run(directory.path, status, trainer.plan, summary, rows)
 
 
 def _finite(row: Row, state: RunState) -> bool:
@@ -216,10 +281,10 @@ def _finite(row: Row, state: RunState) -> bool:
     return losses and all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.learner.model))
 
 
-def _row(plan: Plan, metrics: Metrics, update: int, count: int, seconds: float, wall: float) -> Row:
+def _row(plan: Plan, metrics: Metrics, update: int, times: Times, wall: float) -> Row:
     """One interval's metrics; a value that does not exist is null, never NaN."""
-    parts: list[Any] = [np.asarray(part, np.float64)[:count] for part in metrics]
-    seen = Metrics(*parts)
+    parts: list[Any] = [np.asarray(part, np.float64) for part in metrics]
+    seen, count = Metrics(*parts), len(parts[0])
     finished = seen.episodes.sum()
     means = {
         name: _number(getattr(seen, name).mean())
@@ -240,9 +305,9 @@ def _row(plan: Plan, metrics: Metrics, update: int, count: int, seconds: float, 
         "learning_rate": _number(seen.learning_rate[-1]),
         "eval_return": None,
         "success_rate": None,
-        "rollout_s": None,
-        "update_s": None,
-        "sps": round(count * plan.rollout_size / seconds),
+        "rollout_s": round(times.rollout, 6),
+        "update_s": round(times.update, 6),
+        "sps": round(count * plan.rollout_size / sum(times)),
     }
 
 

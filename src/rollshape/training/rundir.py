@@ -12,7 +12,9 @@ from typing import Any
 
 from rollshape import __version__
 from rollshape.errors import RequestError
+from rollshape.training import checkpoint
 from rollshape.training.spec import Spec
+from rollshape.training.storage import FULL, append, replacing, told
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax")
 WHEN = ("wall_time", "rollout_s", "update_s", "sps")  # all but these repeat bit for bit
@@ -33,43 +35,62 @@ class RunDirectory:
         return self.path / "metrics.jsonl"
 
     def exists(self) -> bool:
-        return (self.path / "run.json").exists()
+        return os.path.exists(self.path / "run.json")  # False, too, for a path that cannot be looked at
+
+    def claim(self) -> None:
+        """Make the folders; a path that cannot be a run is a wrong request, a full disk is not."""
+        with told(self.path):
+            try:
+                self.checkpoints.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise
+                raise RequestError(
+                    "run",
+                    f"{self.path} cannot be a run directory: {error.strerror}.",
+                    "Use another --out; it may be absent, or a folder in which you can write.",
+                ) from None
+        if not self.exists() and (self.metrics_file.exists() or checkpoint.stored(self.checkpoints)):
+            raise RequestError("run", f"{self.path} holds parts of a run, but no run.json.", "Use another --out.")
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace run.json in one step."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        temporary = self.path / ".run.json.writing"
-        with temporary.open("w") as file:
-            json.dump(document, file, indent=2, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / "run.json")
+        with replacing(self.path / "run.json") as file:
+            file.write(json.dumps(document, indent=2, allow_nan=False).encode())
 
     def read(self) -> dict[str, Any]:
         try:
-            document = json.loads((self.path / "run.json").read_text())
-        except (OSError, ValueError):
+            document = json.loads((self.path / "run.json").read_bytes())
+        except OSError:
             raise RequestError(
                 "run", f"{self.path} is no run directory.", "Give one that `rollshape train` made."
             ) from None
-        return dict(document)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict) or not {"spec", "status", "versions"} <= set(document):
+            raise RequestError("run", f"{self.path / 'run.json'} is torn or not a run's.", "Train again, elsewhere.")
+        return document
 
     def spec(self) -> Spec:
         """The spec that the run was made with."""
         stored = self.read()["spec"]
-        known: dict[str, Any] = {name: stored[name] for name in Spec.__dataclass_fields__ if name in stored}
-        known["hidden_sizes"] = tuple(known["hidden_sizes"])  # JSON has no tuples
+        try:
+            known: dict[str, Any] = {name: stored[name] for name in Spec.__dataclass_fields__ if name in stored}
+            known["hidden_sizes"] = tuple(known["hidden_sizes"])  # JSON has no tuples
+        except (TypeError, KeyError):
+            raise RequestError(
+                "run", f"The spec in {self.path / 'run.json'} is not one.", "Train again, elsewhere."
+            ) from None
         return Spec(**known)
 
     def append(self, row: dict[str, Any]) -> None:
-        with self.metrics_file.open("a") as file:
-            file.write(json.dumps(row, allow_nan=False) + "\n")
+        append(self.metrics_file, _line(row))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All whole rows; a torn last line is passed over."""
         if not self.metrics_file.exists():
             return
-        for line in self.metrics_file.read_text().splitlines():
+        for line in self.metrics_file.read_bytes().splitlines():
             try:
                 yield json.loads(line)
             except ValueError:
@@ -78,9 +99,12 @@ class RunDirectory:
     def rewind(self, update: int) -> None:
         """Keep only the rows up to an update, so that a resumed run appends what comes after."""
         kept = [row for row in self.rows() if row["update"] <= update]
-        temporary = self.path / ".metrics.writing"
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        temporary.replace(self.metrics_file)
+        with replacing(self.metrics_file) as file:
+            file.write(b"".join(map(_line, kept)))
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
 def fingerprint() -> dict[str, str]:

@@ -102,9 +102,9 @@ def learn(
     """All epochs on one rollout: (learner, reports [epochs, minibatches], value targets [T, N])."""
     estimate, returns = advantages(spec, rollout)
     if spec.algo == "reinforce" and spec.baseline == "mean":
-        estimate = estimate - moments_of(shards, estimate, (0, 1), rollout.valid).mean
+        estimate = estimate - moments_of(shards.total, estimate, (0, 1), rollout.valid).mean
     if spec.normalise_advantages == "rollout":
-        estimate = standardised(moments_of(shards, estimate, (0, 1), rollout.valid), estimate)
+        estimate = standardised(moments_of(shards.total, estimate, (0, 1), rollout.valid), estimate)
     rows = Samples(
         rollout.observation, rollout.action, rollout.log_prob, rollout.value, estimate, returns, rollout.valid
     )
@@ -120,11 +120,12 @@ def learn(
         order = jnp.arange(size) if in_order else permutation(jax.random.fold_in(key, shards.number()), size)[:used]
         cut = jax.tree.map(lambda x: x[order].reshape(plan.num_minibatches, part, *x.shape[1:]), rows)
         if spec.normalise_advantages == "minibatch":
-            moments = jax.tree.map(lambda x: x[:, None], moments_of(shards, cut.advantage, (1,), cut.valid))
+            moments = jax.tree.map(lambda x: x[:, None], moments_of(shards.total, cut.advantage, (1,), cut.valid))
             cut = cut._replace(advantage=standardised(moments, cut.advantage))
         return jax.lax.scan(step, carry, cut)
 
-    carry = (flat, learner._replace(model=None, stopped=jnp.zeros((), bool)))
+    blank: Any = None  # the model is carried as a flat vector
+    carry = (flat, learner._replace(model=blank, stopped=jnp.zeros((), bool)))
     (flat, rest), reports = jax.lax.scan(epoch, carry, jax.random.split(key, plan.num_epochs))
     return rest._replace(model=unravel(flat)), reports, returns
 

@@ -134,4 +134,25 @@ page(
     """,
 )
 page("checkpoint", "the run directory's contract", "A checkpoint that is torn or belongs to a run of another shape.")
+page(
+    "disk",
+    "the run directory's contract",
+    """The disk did not take a file of the run: it is full, over quota, read-only or not yours (exit code 1).
+
+    Files are written to a temporary name, synced and renamed, and a row of metrics is added whole or not at all, so the
+    last checkpoint is good: free some space, then `--resume`.
+    """,
+)
+page("tracker", "the extras in pyproject.toml", "A place for metrics whose package is not installed.")
 page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")
+page(
+    "layout",
+    _ARITHMETIC,
+    """Shards and microbatches must divide what they cut.
+
+    num_shards cuts the environments and every minibatch into equal parts, one for a JAX device each; microbatch_size
+    cuts such a part once more, so that its activations fit the cache. Neither changes what is learned from which
+    samples, but both fix the order of sums, so they belong to the spec and not to the machine. On a CPU a device is only
+    a thread: two shards give the same bits on one core and on eight.
+    """,
+)
