@@ -31,8 +31,7 @@ class FunctionalTrainer(Trainer):
     env: FunctionalEnv
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1) -> None:
-        super().__init__(spec, plan, interval)
-        self.env = env
+        super().__init__(spec, plan, env, interval)
         self._run: Callable[[RunState, Array, Array], tuple[RunState, Metrics]] | None = None
         self._collecting = 0.0  # seconds that a collection took when it was last timed
         self._due = 0  # updates until it is timed again

@@ -33,8 +33,7 @@ class HostTrainer(Trainer):
     env: HostEnv
 
     def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1) -> None:
-        super().__init__(spec, plan, interval)
-        self.env = env
+        super().__init__(spec, plan, env, interval)
         self._act = jax.jit(self._chosen)
         self._noise = jax.jit(lambda key: self.policy.noise(key, (plan.num_steps, plan.num_envs)))
         self._values = jax.jit(lambda model, moments, observation: model.value(_seen(moments, observation)))

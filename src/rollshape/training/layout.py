@@ -12,7 +12,7 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import divisors
 from rollshape.geometry.plan import Plan
-from rollshape.training.spec import Spec
+from rollshape.training.spec import Spec, checked_spec
 
 SHARD_SAMPLES, SHARD_ENVS = 512, 16  # below these a second core costs more than it brings
 CACHE_BYTES = 4_000_000  # activations of a microbatch: what two cores' caches hold
@@ -32,6 +32,7 @@ class Layout:
 
 def layout(spec: Spec, plan: Plan) -> Layout:
     """The layout of a run; a RequestError where the asked one does not divide."""
+    checked_spec(spec)
     shards = _auto_shards(plan) if spec.num_shards == "auto" else spec.num_shards
     for name, size in (("num_envs", plan.num_envs), ("minibatch_size", plan.minibatch_size)):
         if size % shards:

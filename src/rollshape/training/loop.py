@@ -74,16 +74,11 @@ LAYOUT: RunState = _layout(
 class Trainer(ABC):
     """A spec made executable: a run is a function of (spec, plan, seed)."""
 
-    env: FunctionalEnv | HostEnv
-
-    def __init__(self, spec: Spec, plan: Plan, interval: int = 1) -> None:
-        self.spec, self.plan, self.interval = spec, plan, interval
+    def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int) -> None:
+        self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
+        self.policy: Policy = policy_for(env.action)
         self.layout = layout(spec, plan)
         self.shards = Shards(self.layout.num_shards)
-
-    @property
-    def policy(self) -> Policy:
-        return policy_for(self.env.action)
 
     @abstractmethod
     def start(self) -> RunState:

@@ -91,10 +91,12 @@ def checked_spec(spec: Spec) -> Spec:
         "max_grad_norm",
         "log_every",
         "checkpoint_every",
+        "num_shards",
+        "microbatch_size",
     )
     for name in positive:
         value = getattr(spec, name)
-        if value is not None and not 0 < value < float("inf"):
+        if value not in (None, "auto") and not 0 < value < float("inf"):
             raise RequestError("number-range", f"{name} must be positive, got {value!r}.", f"Check {name}.")
     if spec.stop_at_return is not None and spec.eval_after is None:
         raise RequestError(

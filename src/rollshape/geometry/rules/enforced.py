@@ -152,7 +152,7 @@ page(
 
     num_shards cuts the environments and every minibatch into equal parts, one for a JAX device each; microbatch_size
     cuts such a part once more, so that its activations fit the cache. Neither changes what is learned from which
-    samples, but both fix the order of sums, so they belong to the spec and not to the machine. On a CPU a device is only
-    a thread: two shards give the same bits on one core and on eight.
+    samples, but both fix the order of sums, so they belong to the spec and not to the machine. On a CPU a device is
+    only a thread: two shards give the same bits on one core and on eight.
     """,
 )
