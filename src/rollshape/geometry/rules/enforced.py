@@ -135,3 +135,12 @@ page(
 )
 page("checkpoint", "the run directory's contract", "A checkpoint that is torn or belongs to a run of another shape.")
 page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")
+page(
+    "study",
+    "the study file's contract",
+    """A study file, or a folder of a study, that cannot be meant.
+
+    A study holds env, algo, fixed, grid or points, seeds, probe, lr_rule, lr_reference, evaluate_every, title and claim.
+    Every field of a run may be fixed or varied. A point that breaks another rule is shown with it, and the rest is run.
+    """,
+)
