@@ -14,7 +14,8 @@ def kinds() -> dict[str, tuple[Any, ...]]:
     """Field → the types that it takes: `int | None` is (int, NoneType)."""
     hints = get_type_hints(Spec)
     return {
-        name: get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,) for name, hint in hints.items()
+        name: get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        for name, hint in hints.items()
     }
 
 

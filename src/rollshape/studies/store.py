@@ -23,8 +23,8 @@ from typing import Any, Literal
 from rollshape.errors import RequestError
 from rollshape.studies.study import Study, study_from
 
-State = Literal["pending", "done", "diverged", "failed"]
-FINAL: tuple[State, ...] = ("done", "diverged")  # a failed trial is tried again when the study is run again
+State = Literal["pending", "done", "diverged", "failed", "illegal"]
+FINAL: tuple[State, ...] = ("done", "diverged")  # other trials are tried again when the study is run again
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A study's trials: every point × seed as a Spec, with an id that no reordering changes; illegal points with the reason."""
+"""A study's trials: every point × seed as a Spec, with an id that no reordering changes; what is illegal says why."""
 
 from __future__ import annotations
 
