@@ -58,7 +58,9 @@ def by_point(trials: tuple[Trial, ...]) -> dict[str, str]:
 def test_ids_are_stable_under_reordering_and_extension(tmp_path: Path) -> None:
     ids = by_point(expand(read(tmp_path, FILE)).trials)
     assert len(set(ids.values())) == len(ids)
-    turned = FILE.replace("[2, 64, 3000]", "[64, 2]").replace("[0.9, 1]", "[1, 0.9]").replace("seeds: 2", "seeds: [1, 0, 7]")
+    turned = (
+        FILE.replace("[2, 64, 3000]", "[64, 2]").replace("[0.9, 1]", "[1, 0.9]").replace("seeds: 2", "seeds: [1, 0, 7]")
+    )
     again = by_point(expand(read(tmp_path, turned)).trials)
     assert {name: again[name] for name in ids} == ids
     assert set(again.values()) - set(ids.values()) == {id for id in again.values() if id.endswith("seed7")}
@@ -117,7 +119,10 @@ def small(**more: Any) -> Study:
 def test_the_learning_rate_follows_the_minibatch_by_its_rule() -> None:
     fixed = {"num_steps": 8, "num_minibatches": 1, "learning_rate": 1e-3}
     rates = {
-        rule: [trial.spec.learning_rate for trial in expand(small(lr_rule=rule, lr_reference=64, fixed=fixed, seeds=1)).trials]
+        rule: [
+            trial.spec.learning_rate
+            for trial in expand(small(lr_rule=rule, lr_reference=64, fixed=fixed, seeds=1)).trials
+        ]
         for rule in ("fixed", "sqrt", "linear")
     }  # minibatches of 64 and 256
     assert rates == {"fixed": [1e-3, 1e-3], "sqrt": [1e-3, 2e-3], "linear": [1e-3, 4e-3]}
@@ -171,7 +176,11 @@ def test_built_in_studies_have_the_sizes_that_are_asked_about() -> None:
     assert len(tradeoff) == 6 * 20
     assert [point["num_envs"] for point in builtin("num-envs").points] == [256, 512, 1280, 2048]
     assert [point["num_steps"] for point in builtin("num-steps").points] == [8, 16, 64, 128]
-    assert [point["total_timesteps"] for point in builtin("total-timesteps").points] == [1_500_000, 2_000_000, 5_000_000]
+    assert [point["total_timesteps"] for point in builtin("total-timesteps").points] == [
+        1_500_000,
+        2_000_000,
+        5_000_000,
+    ]
     with pytest.raises(RequestError) as caught:
         builtin("num-env")
     assert "Did you mean num-envs?" in caught.value.fix

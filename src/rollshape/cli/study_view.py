@@ -96,7 +96,11 @@ class StudyView:
         total = sum(trial.plan.actual_timesteps or 0 for trial in self._trials.values())
         made = self._steps() - self._steps_before
         left = (total - self._steps()) * (time.monotonic() - self._started) / made if made > 0 else None
-        line = f"{ended} of {len(self._trials)} ended" + (f", {failed} failed" if failed else "") + f", {_clock(left)} left"
+        line = (
+            f"{ended} of {len(self._trials)} ended"
+            + (f", {failed} failed" if failed else "")
+            + f", {_clock(left)} left"
+        )
         return Group(table, Text(line, style="dim"))
 
     def _row(self, trial: Trial, began: float, row: dict[str, Any] | None) -> tuple[Any, ...]:

@@ -101,13 +101,13 @@ def _run_on(
     watch: Callable[[Event], None],
 ) -> None:  # fmt: skip
     if engine == "ray":
-        from rollshape.studies.engines import ray
+        from rollshape.studies.engines.ray import run as run_on_ray
 
-        ray.run(store, left, jobs, address, watch)
+        run_on_ray(store, left, jobs, address, watch)
     else:
-        from rollshape.studies.engines import local
+        from rollshape.studies.engines.local import run as run_locally
 
-        local.run(store, left, jobs, watch)
+        run_locally(store, left, jobs, watch)
 
 
 def _outcome(study: Study, store: Store, expansion: Expansion) -> Outcome:

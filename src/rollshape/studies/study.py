@@ -54,12 +54,12 @@ class Study:
         return tuple(dict.fromkeys(name for point in self.points for name in point))
 
     def to_dict(self) -> dict[str, Any]:
-        """The study in the words of its file."""
+        """The study in the words of its file; a tuple is a list there."""
         return {
             "title": self.title,
             "claim": self.claim,
-            "fixed": self.fixed,
-            "points": list(self.points),
+            "fixed": _listed(self.fixed),
+            "points": [_listed(point) for point in self.points],
             "seeds": list(self.seeds),
             "probe": {"at": list(self.probe_at)},
             "lr_rule": self.lr_rule,
@@ -74,6 +74,10 @@ class Study:
         if "env" in self.varied:
             raise RequestError("contradiction", "The study varies env itself.", "Leave --env out.")
         return replace(self, fixed=self.fixed | {"env": env})
+
+
+def _listed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def read_study(source: str) -> Study:

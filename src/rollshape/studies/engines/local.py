@@ -80,12 +80,13 @@ class LocalWorker:
             env={**os.environ, **one_thread_environment()},
             start_new_session=True,  # Ctrl-C reaches the study first
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def assign(self, trial: Trial, failures: int) -> None:
         order = {"trial": trial.id, "spec": trial.spec.to_dict(), "failures": failures}
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its death is told by the listener
+        with contextlib.suppress(BrokenPipeError, ValueError):  # its death is told by the listener
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
 
@@ -93,22 +94,28 @@ class LocalWorker:
         self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
+        self._hang_up()
+        self._listener.join()
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._listener.join()
+
+    def _hang_up(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with contextlib.suppress(ValueError):  # a line that its death cut off
-                self._told.put((self._number, _event(json.loads(line))))
+        with self._process.stdout as said:
+            for line in said:
+                with contextlib.suppress(ValueError):  # a line that its death cut off
+                    self._told.put((self._number, _event(json.loads(line))))
         code = self._process.wait()
-        self._told.put((self._number, Event("died", "", reason=self._last_words(code))))
+        self._hang_up()
+        with self._errors:
+            self._told.put((self._number, Event("died", "", reason=self._last_words(code))))
 
     def _last_words(self, code: int) -> str:
         if code == -signal.SIGKILL:
