@@ -19,6 +19,8 @@ COMMANDS = {
     "train": "REINFORCE, A2C or PPO at any shape",
     "eval": "score a trained policy on fresh episodes",
     "reproduce": "run again, and report the first difference",
+    "study": "many shapes and seeds side by side, with intervals",
+    "diagnose": "what became of each run, and why, by measured evidence",
     "bench": "steps/s, compile time and utilisation at several shapes",
 }
 FAILED, WRONG_REQUEST = 1, 2

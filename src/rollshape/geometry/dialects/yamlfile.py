@@ -35,6 +35,19 @@ class Parsed:
     values: dict[str, Any]
     root: Any
 
+    def line(self, path: Iterable[str | int]) -> int:
+        """The line of the key or list item at a path, or of the last one on the way to it that the file holds."""
+        node = mark = self.root
+        for part in path:
+            if isinstance(part, int):
+                mark = node = node.value[part]
+                continue
+            found = _find(node, (part,))
+            if found is None:  # a key that is missing, or that comes from a merge
+                break
+            mark, node = found
+        return int(mark.start_mark.line) + 1
+
 
 def read_text(source: str) -> str:
     """The text of a file, or of standard input for `-`."""

@@ -156,3 +156,12 @@ page(
     only a thread: two shards give the same bits on one core and on eight.
     """,
 )
+page(
+    "study",
+    "the study file's contract",
+    """A study file, or a folder of a study, that cannot be meant.
+
+    A study holds env, algo, fixed, grid or points, seeds, probe, lr_rule, lr_reference, evaluate_every, title, claim.
+    Every field of a run may be fixed or varied. A point that breaks another rule is shown with it, and the rest is run.
+    """,
+)

@@ -1,0 +1,65 @@
+"""One trial from claim to journal, the same in every engine: what goes wrong is a state with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rollshape.errors import RequestError
+from rollshape.studies.store import Result
+from rollshape.training.rundir import RunDirectory
+from rollshape.training.spec import Spec
+
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "Cannot allocate memory")
+
+
+class Interrupted(Exception):
+    """The trial was asked to stop; its state is saved and it goes on from there."""
+
+
+def execute(spec: Spec, out: Path, on_row: Callable[[dict[str, Any]], None] | None = None) -> Result:
+    """Train to the end, from wherever an earlier attempt was stopped."""
+    ended = _ended(spec, out)
+    if ended is not None:
+        return ended
+    from rollshape.training.run import train
+
+    try:
+        run = train(spec, out=out, resume=True, on_row=(lambda row, _: on_row(row)) if on_row else None)
+    except MemoryError as error:
+        return Result("failed", "out of memory", _text(error))
+    except RequestError as error:
+        cause = "environment error" if error.rule == "environment" else "refused"
+        return Result("failed", cause, f"{error.message} {error.fix}".strip())
+    except Exception as error:  # an environment is somebody's code and may raise anything
+        cause = "out of memory" if any(sign in str(error) for sign in OUT_OF_MEMORY) else "error"
+        return Result("failed", cause, _text(error))
+    if run.status == "interrupted":
+        raise Interrupted
+    return _result(run.status, run.summary)
+
+
+def _ended(spec: Spec, out: Path) -> Result | None:
+    """The result of a run that ended just before it could be journalled."""
+    directory = RunDirectory(out)
+    if not directory.exists():
+        return None
+    document = directory.read()
+    if document["status"] not in ("done", "diverged") or directory.spec() != spec:
+        return None
+    return _result(document["status"], document["summary"])
+
+
+def _result(status: str, summary: dict[str, Any]) -> Result:
+    told = {name: value for name, value in summary.items() if name != "run_dir"}  # the folder may be moved
+    if status == "done":
+        return Result("done", summary=told)
+    if status == "diverged":
+        reason = f"a loss or parameter was not finite after {summary['timesteps']:,} timesteps"
+        return Result("diverged", "diverged", reason, told)
+    return Result("failed", status, f"the run ended as {status}", told)
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:500]

@@ -1,0 +1,206 @@
+"""Runs with one known fault each: it is ranked first, and healthy runs are not accused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rollshape.cli import main
+from rollshape.errors import RequestError
+from rollshape.studies.diagnosis import Diagnosis, best_end, diagnose
+from rollshape.studies.records import read_records
+from rollshape.studies.registered import horizon, solved_at
+from rollshape.studies.run import run_study
+from rollshape.studies.store import Store
+from rollshape.studies.study import study_from
+from rollshape.studies.suspects import SUSPECTS, evidence
+from rollshape.training.run import train
+from rollshape.training.rundir import RunDirectory
+from rollshape.training.spec import Spec
+
+SPEC = Spec(env="Pendulum-v1", num_envs=64, num_steps=64, num_minibatches=8, total_timesteps=64 * 64 * 200)
+
+
+def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "done", **metrics: Any) -> Path:
+    """A run directory as `train` leaves it, with 40 rows of a run in good health but for what is given."""
+    plan, directory = spec.plan(), RunDirectory(path)
+    updates = plan.num_updates or 0
+    directory.write(
+        {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": {}, "status": status, "summary": {"timesteps": 0}}
+    )
+    chance = np.random.default_rng(spec.seed)
+    for update in np.unique(np.linspace(1, updates, 40).round().astype(int)):
+        directory.append(
+            {
+                "update": int(update), "timesteps": int(update) * plan.rollout_size, "wall_time": 1.0,
+                "eval_return": float(-1200 + rise * min(1.0, update / 100) + chance.normal(0, 5)),
+                "episodic_return": -1200.0, "episodic_length": 200.0, "policy_loss": 0.0, "value_loss": 1.0,
+                "entropy": 1.0, "approx_kl": 0.01, "clip_fraction": 0.1, "ratio_ess": 0.97, "grad_norm": 0.5,
+                "reset_phase_entropy": 0.95, "approx_kl_epochs": [0.002, 0.006, 0.01, 0.012],
+                "ratio_ess_epochs": [0.99, 0.98, 0.97, 0.97], "explained_variance": 0.8, "learning_rate": 3e-4,
+                "success_rate": None, "rollout_s": None, "update_s": None, "sps": 100_000, **metrics,
+            }
+        )  # fmt: skip
+    return path
+
+
+def only(path: Path, **more: Any) -> Diagnosis:
+    (found,) = diagnose(path, **more)
+    return found
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "few-updates": {"spec": replace(SPEC, total_timesteps=64 * 64 * 20)},
+    "policy-lag": {"approx_kl_epochs": [0.002, 0.05, 0.1, 0.2], "ratio_ess_epochs": [0.99, 0.8, 0.7, 0.5]},
+    "learning-rate": {"approx_kl_epochs": [0.5, 1.0, 1.4, 1.8]},
+    "short-window": {"spec": replace(SPEC, num_envs=1024, num_steps=4), "explained_variance": 0.3},
+    "weak-critic": {"explained_variance": -0.5},
+    "synchronised-resets": {"reset_phase_entropy": 0.2},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_one_fault_is_ranked_first(fault: str, tmp_path: Path) -> None:
+    found = only(write_run(tmp_path / "run", **FAULTS[fault]))
+    assert found.judgement.verdict == "never learned"
+    assert found.suspects[0].rule == fault
+    assert found.suspects[0].severity == "warn"
+    assert found.suspects[0].fix
+    assert found.suspects[0].numbers["evidence"] >= 0.3
+    assert any(str(digit) in found.suspects[0].message for digit in range(10))
+
+
+def test_a_rate_that_hardly_moves_the_policy_is_ranked_first(tmp_path: Path) -> None:
+    found = only(write_run(tmp_path / "run", approx_kl_epochs=[0.0, 1e-8, 1e-8, 2e-8]))
+    assert found.suspects[0].rule == "learning-rate"
+    assert "notable below 1e-4" in found.suspects[0].message
+    assert "0.003" in found.suspects[0].fix
+
+
+def test_a_run_in_good_health_that_never_learned_has_no_suspects(tmp_path: Path) -> None:
+    found = only(write_run(tmp_path / "run"))
+    assert found.judgement.verdict == "never learned"
+    assert found.suspects == []
+    measurable = set(SUSPECTS) - {"over-smooth", "contention"}  # these need a probe, or other runs
+    assert {finding.rule for finding in found.cleared} == measurable
+    assert all(finding.severity == "info" for finding in found.cleared)
+
+
+def test_a_run_that_learned_is_not_examined(tmp_path: Path) -> None:
+    found = only(write_run(tmp_path / "run", rise=1000.0, explained_variance=-0.5), target=-300)
+    assert found.judgement.verdict == "learned"
+    assert found.suspects == found.cleared == []
+
+
+def test_a_minibatch_above_the_noise_scale_is_found_where_a_probe_measured_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study")
+    store.begin(study_from({"grid": {"num_envs": [64]}}, "x"))
+    write_run(store.run_dir("a"))  # minibatches of 512
+    document = {"noise_scale": {"clustered": 80.0}, "variance": {"total": 8.0, "individual": 1.0}}
+    store.write_probe("a", 0.5, document)
+    found = only(tmp_path / "study")
+    assert found.suspects[0].rule == "over-smooth"
+    assert found.suspects[0].numbers["noise_scale"] == pytest.approx(10.0)  # without the correlation τ = 8
+    store.write_probe("a", 0.5, document | {"noise_scale": {"clustered": 8000.0}})
+    assert "over-smooth" in {finding.rule for finding in only(tmp_path / "study").cleared}
+    store.write_probe("a", 0.5, document | {"noise_scale": {"clustered": None}})  # no signal at this batch
+    assert "over-smooth" not in {finding.rule for finding in only(tmp_path / "study").cleared}
+
+
+def named(found: list[Diagnosis], name: str) -> Diagnosis:
+    return next(each for each in found if each.record.path.name == name)
+
+
+def test_steps_lost_to_contention_are_seen_against_fewer_environments(tmp_path: Path) -> None:
+    write_run(tmp_path / "few", rise=1000.0)
+    write_run(tmp_path / "many", spec=replace(SPEC, num_envs=128), sps=10_000)
+    write_run(tmp_path / "fewest", spec=replace(SPEC, num_envs=8), sps=10_000)  # slow, but not for its number
+    found = diagnose(tmp_path)
+    assert named(found, "many").suspects[0].rule == "contention"
+    assert named(found, "many").suspects[0].numbers["best_sps"] == 100_000
+    assert "contention" not in {finding.rule for finding in named(found, "fewest").suspects}
+
+
+def test_better_runs_confirm_or_acquit_too_few_updates(tmp_path: Path) -> None:
+    short = replace(SPEC, total_timesteps=64 * 64 * 60)
+    write_run(tmp_path / "confirmed" / "short", spec=short)
+    write_run(tmp_path / "confirmed" / "long", spec=replace(SPEC, total_timesteps=64 * 64 * 600))
+    late = tmp_path / "confirmed" / "long" / "metrics.jsonl"
+    table = [json.loads(line) for line in late.read_text().splitlines()]
+    table = [row | {"eval_return": row["eval_return"] + (1000 if row["update"] > 200 else 0)} for row in table]
+    late.write_text("".join(json.dumps(row) + "\n" for row in table))
+    write_run(tmp_path / "acquitted" / "short", spec=short)
+    write_run(tmp_path / "acquitted" / "long", rise=1000.0)
+    confirmed = named(diagnose(tmp_path / "confirmed"), "short")
+    assert confirmed.suspects[0].rule == "few-updates"
+    assert confirmed.suspects[0].numbers["evidence"] > 1
+    acquitted = named(diagnose(tmp_path / "acquitted"), "short")
+    assert "few-updates" in {finding.rule for finding in acquitted.cleared}
+
+
+def test_diverged_from_the_start_is_the_learning_rate(tmp_path: Path) -> None:
+    broken = write_run(tmp_path / "run", status="diverged", approx_kl_epochs=[None, None], explained_variance=None)
+    found = only(broken)
+    assert found.judgement.verdict == "diverged"
+    assert found.suspects[0].rule == "learning-rate"
+
+
+def test_evidence_is_a_place_between_notable_and_severe() -> None:
+    assert evidence(100, 100, 10) == 0
+    assert evidence(10, 100, 10) == pytest.approx(1)
+    assert evidence(1000, 100, 10) == pytest.approx(-1)
+    assert evidence(8, 4, 16) == pytest.approx(0.5)
+    assert evidence(0, 4, 16) == -3
+
+
+def test_the_registry_says_what_counts_as_solved() -> None:
+    assert solved_at("CartPole-v1") == 475.0
+    assert horizon("tabular:FrozenLake-v1") == 100
+    assert solved_at("DelayChain-v0") is horizon("DelayChain-v0") is None
+
+
+def test_the_best_end_is_that_of_a_group(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", spec=replace(SPEC, seed=seed), rise=100.0 * seed)
+        write_run(tmp_path / f"b{seed}", spec=replace(SPEC, seed=seed, num_envs=8), rise=50.0)
+    assert best_end(read_records(tmp_path)) == pytest.approx(-1100, abs=5)
+
+
+def test_no_run_is_a_wrong_request(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="holds no run"):
+        diagnose(tmp_path)
+
+
+def test_real_runs_too_few_updates_and_too_low_a_rate(tmp_path: Path) -> None:
+    small = {"env": "CartPole-v1", "num_envs": 64, "num_steps": 64, "hidden_sizes": (16,), "num_minibatches": 4}
+    train(out=tmp_path / "few" / "run", total_timesteps=64 * 64 * 8, eval_after=-1e30, log_every=1, **small)
+    low = {**small, "num_envs": 8, "num_steps": 32, "num_minibatches": 2, "learning_rate": 1e-8, "log_every": 4}
+    train(out=tmp_path / "low" / "run", total_timesteps=8 * 32 * 120, **low)
+    assert only(tmp_path / "few").suspects[0].rule == "few-updates"
+    assert only(tmp_path / "low").suspects[0].rule == "learning-rate"
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"a{seed}", spec=replace(SPEC, seed=seed), explained_variance=-0.5)
+    write_run(tmp_path / "b", spec=replace(SPEC, num_envs=32))
+    assert main(["diagnose", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [run["verdict"] for run in document] == ["never learned"] * 3
+    assert document[0]["suspects"][0]["rule"] == "weak-critic"
+    assert set(document[0]) >= {"run_dir", "reason", "numbers", "cleared", "success_rate", "seed"}
+    assert main(["diagnose", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "never learned 2 of 2" in shown
+    assert "[weak-critic]" in shown
+    assert "Nothing that is measured stands out" in shown
+    assert main(["diagnose", str(tmp_path / "nowhere")]) == 2
+
+
+def test_a_study_is_diagnosed_from_its_folder(tmp_path: Path) -> None:
+    fixed = {"env": "FrozenLake-v1", "num_envs": 8, "num_steps": 8, "total_timesteps": 64 * 20, "hidden_sizes": [4]}
+    run_study(study_from({"fixed": fixed, "points": [{"num_epochs": 1}], "seeds": 1}, "x"), tmp_path / "x")
+    assert only(tmp_path / "x").judgement.verdict in ("never learned", "plateaued")

@@ -1,0 +1,251 @@
+"""A study on real workers: killed anywhere it ends the same, and nothing that has ended is run again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rollshape.errors import RequestError
+from rollshape.studies.engines import pool
+from rollshape.studies.engines.local import quiet_cores
+from rollshape.studies.engines.pool import Agenda, Event
+from rollshape.studies.run import Outcome, open_study, run_study
+from rollshape.studies.store import Store
+from rollshape.studies.study import read_study, study_from
+from rollshape.studies.trials import expand
+from rollshape.training.reproduce import first_difference
+from rollshape.training.rundir import RunDirectory
+
+TINY = """
+title: Tiny
+env: FrozenLake-v1
+fixed: {num_epochs: 1, num_minibatches: 1, total_timesteps: 120_000, hidden_sizes: [4], checkpoint_every: 100}
+points:
+  - {num_envs: 8, num_steps: 16}
+  - {num_envs: 3000, rollout_size: 128}
+seeds: 3
+"""
+SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("studies") / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def unbroken(tiny: Path) -> Outcome:
+    return run_study(read_study(str(tiny)), tiny.parent / "unbroken")
+
+
+def assert_identical(path: Path, unbroken: Outcome) -> None:
+    outcome = open_study(path)
+    assert outcome.finished
+    for trial in unbroken.trials:
+        rows = [list(RunDirectory(each.store.run_dir(trial.id)).rows()) for each in (unbroken, outcome)]
+        assert rows[0]
+        assert first_difference(*rows) == ""
+        scores = [each.results[trial.id].summary["final_return"] for each in (unbroken, outcome)]
+        assert scores[0] == scores[1]
+
+
+def counted(path: Path, kind: str) -> Counter[str]:
+    return Counter(event["trial"] for event in Store(path).events() if event["event"] == kind)
+
+
+def start(tiny: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rollshape.cli", "study", str(tiny), "--out", str(out), *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+def under_way(path: Path) -> list[tuple[str, int]]:
+    """(trial, pid of its worker) of trials that have begun, made some rows, and not ended."""
+    events = list(Store(path).events())
+    ended = {event["trial"] for event in events if event["event"] == "end"}
+    begun = {event["trial"]: event["pid"] for event in events if event["event"] == "begin"}
+    rows = {trial: RunDirectory(Store(path).run_dir(trial)).rows() for trial in begun}
+    return [(trial, pid) for trial, pid in begun.items() if trial not in ended and next(rows[trial], None)]
+
+
+def test_a_whole_study(unbroken: Outcome) -> None:
+    assert unbroken.finished
+    assert len(unbroken.trials) == 3
+    assert [point.point["num_envs"] for point in unbroken.illegal] == [3000]
+    first = RunDirectory(unbroken.store.run_dir(unbroken.trials[0].id))
+    rows = list(first.rows())
+    assert [row["timesteps"] for row in rows][:3] == [unbroken.expansion.evaluate_every * i for i in (1, 2, 3)]
+    assert all(row["eval_return"] is not None for row in rows)
+    document = unbroken.to_dict()
+    assert json.loads(json.dumps(document)) == document
+    assert {trial["state"] for trial in document["trials"]} == {"done"}
+
+
+def test_a_finished_study_starts_nothing(unbroken: Outcome) -> None:
+    before = unbroken.store.journal.read_bytes()
+    happened: list[Event] = []
+    again = run_study(unbroken.study, unbroken.store.path, watch=happened.append)
+    assert again.results == unbroken.results
+    assert happened == []
+    assert unbroken.store.journal.read_bytes() == before
+
+
+def test_a_killed_worker_costs_one_retry(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+    happened: list[Event] = []
+
+    def watch(event: Event) -> None:
+        happened.append(event)
+        if event.kind == "row" and not any(other.kind == "retry" for other in happened):
+            for trial, pid in under_way(tmp_path / "x"):
+                if trial == event.trial and psutil.pid_exists(pid):
+                    os.kill(pid, signal.SIGKILL)
+
+    run_study(read_study(str(tiny)), tmp_path / "x", jobs=1, watch=watch)
+    retried = [event for event in happened if event.kind == "retry"]
+    assert len(retried) == 1
+    assert "SIGKILL" in retried[0].reason
+    assert_identical(tmp_path / "x", unbroken)
+    assert counted(tmp_path / "x", "begin")[retried[0].trial] == 2
+    assert set(counted(tmp_path / "x", "end").values()) == {1}
+
+
+def test_interrupted_and_killed_it_goes_on_to_the_identical_end(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    study = start(tiny, out, "--jobs", "1")
+    wait_for(lambda: bool(under_way(out)))
+    study.send_signal(signal.SIGINT)
+    _, errors = study.communicate(timeout=SECONDS)
+    assert study.returncode == 130
+    assert "goes on with" in errors
+    assert "Traceback" not in errors
+    assert (
+        not under_way(out) or RunDirectory(Store(out).run_dir(under_way(out)[0][0])).read()["status"] == "interrupted"
+    )
+
+    study = start(tiny, out)
+    wait_for(lambda: len(counted(out, "end")) >= 1 and bool(under_way(out)))
+    ended, orphans = counted(out, "end"), [pid for _, pid in under_way(out)]
+    study.kill()
+    study.communicate()
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in orphans))
+    begun = counted(out, "begin")
+
+    run_study(read_study(str(tiny)), out)
+    assert_identical(out, unbroken)
+    assert set(counted(out, "end").values()) == {1}
+    assert all(counted(out, "begin")[trial] == begun[trial] for trial in ended)  # nothing that has ended is repeated
+
+
+def test_two_processes_share_a_study(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+    other = start(tiny, tmp_path / "x", "--jobs", "1", "--json")
+    run_study(read_study(str(tiny)), tmp_path / "x", jobs=1)
+    out, errors = other.communicate(timeout=SECONDS)
+    assert other.returncode == 0, errors
+    assert len(json.loads(out)["trials"]) == 3
+    assert_identical(tmp_path / "x", unbroken)
+    assert set(counted(tmp_path / "x", "end").values()) == {1}
+    assert set(counted(tmp_path / "x", "begin").values()) == {1}
+
+
+def test_what_goes_wrong_is_a_state_and_not_the_end(tiny: Path, tmp_path: Path) -> None:
+    fixed = read_study(str(tiny)).fixed | {"num_envs": 8, "num_steps": 16}
+    points = [
+        {"learning_rate": 3e-4},
+        {"learning_rate": 1e30, "max_grad_norm": None},
+        {"env_kwargs": {"size": "9x9"}},
+    ]
+    study = study_from({"fixed": fixed, "points": points, "seeds": [0]}, "wrong")
+    grown = study_from({"fixed": fixed, "points": points, "seeds": [0, 7]}, "wrong")
+    store = Store(tmp_path / "x")
+    store.begin(study)
+    blocked = store.run_dir(expand(grown).trials[1].id)
+    blocked.write_text("a file where the run directory should be")
+    outcome = run_study(grown, tmp_path / "x", jobs=1)
+    states = [(outcome.results[trial.id].state, outcome.results[trial.id].cause) for trial in outcome.trials]
+    assert states == [("done", ""), ("failed", "error"), ("diverged", "diverged"), ("diverged", "diverged")]
+    failed, diverged = (outcome.results[outcome.trials[i].id] for i in (1, 2))
+    assert "Error" in failed.reason
+    assert "not finite after" in diverged.reason
+    assert [(point.rule, point.point["env_kwargs"]) for point in outcome.illegal] == [("choice", {"size": "9x9"})]
+    assert not outcome.finished
+    blocked.unlink()  # mended: a failed trial is tried again, a diverged one is an end
+    again = run_study(grown, tmp_path / "x", jobs=1)
+    assert again.finished
+    assert counted(tmp_path / "x", "begin")[outcome.trials[2].id] == 1
+
+
+def test_a_study_that_cannot_be_run_at_all_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="CartPole-v9"):
+        run_study(study_from({"env": "CartPole-v9", "grid": {"num_envs": [2]}}, "x"), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_worker_that_keeps_dying_fails_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")  # XLA ends the process
+    study = study_from({"env": "FrozenLake-v1", "grid": {"num_envs": [8]}, "seeds": 1}, "x")
+    happened: list[Event] = []
+    outcome = run_study(study, tmp_path / "x", watch=happened.append)
+    result = outcome.results[outcome.trials[0].id]
+    assert (result.state, result.cause) == ("failed", "worker died")
+    assert "died 2 times" in result.reason
+    assert "xla_no_such_flag" in result.reason
+    assert [event.kind for event in happened if event.kind in ("retry", "end")] == ["retry", "end"]
+
+
+def test_workers_stay_with_a_shape_and_start_on_different_ones() -> None:
+    trials = expand(study_from({"grid": {"num_envs": [2, 4]}, "seeds": 3}, "x")).trials
+    agenda = Agenda(trials)
+    first = agenda.deal("", set())
+    assert first is not None
+    second = agenda.deal("", {first.group})
+    assert second is not None
+    assert second.group != first.group
+    third = agenda.deal(first.group, {second.group})
+    assert third is not None
+    assert third.group == first.group
+    rest = [agenda.deal(second.group, {first.group}) for _ in range(3)]
+    assert [trial.group == second.group for trial in rest if trial] == [True, True, False]
+    assert agenda.deal("", set()) is None
+
+
+def test_a_trial_of_another_process_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ASK_AGAIN", 0.05)
+    trial = expand(study_from({"grid": {"num_envs": [2]}, "seeds": 1}, "x")).trials[0]
+    agenda = Agenda([])
+    agenda.postpone(trial)
+    assert agenda
+    assert agenda.deal("", set()) is None
+    time.sleep(0.06)
+    assert agenda.deal("", set()) == trial
+    assert not agenda
+
+
+def test_workers_go_where_fewest_are_pinned() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        others = quiet_cores(len(cores))
+        os.sched_setaffinity(sleeper.pid, {others[0]})
+        if len(cores) > 1:
+            assert quiet_cores(1) != [others[0]]
+        assert sorted(quiet_cores(len(cores))) == cores
+        assert len(quiet_cores(3 * len(cores))) == 3 * len(cores)
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -1,0 +1,116 @@
+"""Statistics against exact values, against SciPy's, and against their own coverage in simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rollshape.studies.statistics import (
+    bootstrap,
+    compare_ranking,
+    interquartile_mean,
+    probability_of_improvement,
+    summarised,
+)
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
+    assert interquartile_mean([8, 1, 100, 3, 4, 5, 6, -50]) == 4.5  # 3, 4, 5, 6
+    chance = np.random.default_rng(1)
+    for n in (1, 3, 10, 21):
+        values = chance.normal(size=(5, n))
+        np.testing.assert_allclose(interquartile_mean(values), stats.trim_mean(values, 0.25, axis=1))
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+def test_few_runs_have_a_mean_and_a_t_interval(n: int) -> None:
+    values = np.random.default_rng(n).normal(size=n)
+    found = summarised(values)
+    assert found.method == "mean"
+    assert found.runs == n
+    expected = stats.t.interval(0.95, n - 1, values.mean(), stats.sem(values))
+    np.testing.assert_allclose((found.low, found.high), expected, rtol=1e-5)
+
+
+def test_one_run_has_no_interval() -> None:
+    found = summarised([3.0])
+    assert (found.value, found.low, found.high) == (3.0, None, None)
+
+
+def test_intervals_cover_what_they_claim() -> None:
+    chance = np.random.default_rng(0)
+    few, many = chance.normal(2.0, 1.0, (1000, 5)), chance.normal(2.0, 1.0, (400, 20))
+    for samples, least in ((few, 0.93), (many, 0.88)):  # a percentile bootstrap of 20 runs falls a little short
+        intervals = [summarised(sample) for sample in samples]
+        covered = np.mean([(each.low or 0) <= 2.0 <= (each.high or 0) for each in intervals])
+        assert least <= covered <= 0.97
+
+
+def test_ten_runs_have_an_interquartile_mean_and_a_bootstrap() -> None:
+    found = summarised([*range(9), 1000.0])
+    assert found.method == "iqm"
+    assert found.value == np.mean([2, 3, 4, 5, 6, 7])
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    assert summarised([4.0] * 12).to_dict() == {"value": 4.0, "low": 4.0, "high": 4.0, "runs": 12, "method": "iqm"}
+
+
+def test_the_bootstrap_draws_within_strata() -> None:
+    strata = [np.full(4, 1.0), np.full(7, 5.0)]
+    assert bootstrap(strata, lambda drawn: drawn[1].mean(-1) - drawn[0].mean(-1)) == (4.0, 4.0)
+    low, high = bootstrap([np.array([0.0, 1.0])], lambda drawn: drawn[0].mean(-1))  # 0, ½, ½, 1
+    assert (low, high) == (0.0, 1.0)
+    values = np.random.default_rng(2).normal(size=400)
+    low, high = bootstrap([values], lambda drawn: drawn[0].mean(-1))
+    np.testing.assert_allclose(high - low, 2 * 1.96 * values.std() / 20, rtol=0.08)
+
+
+def test_the_probability_of_improvement_counts_pairs_and_halves_ties() -> None:
+    assert probability_of_improvement([1, 2], [1, 3]).value == 1.5 / 4
+    x, y = np.random.default_rng(3).integers(0, 9, (2, 30)).astype(float)
+    expected = stats.mannwhitneyu(x, y).statistic / 900
+    assert probability_of_improvement(x, y).value == pytest.approx(expected)
+    assert probability_of_improvement(y, x).value == pytest.approx(1 - expected)
+
+
+def test_the_interval_of_a_probability_covers_the_truth() -> None:
+    chance = np.random.default_rng(4)
+    truth, covered = stats.norm.cdf(1 / np.sqrt(2)), 0
+    for _ in range(200):
+        found = probability_of_improvement(chance.normal(1, 1, 15), chance.normal(0, 1, 15))
+        covered += (found.low or 0) <= truth <= (found.high or 0)
+    assert 0.87 <= covered / 200 <= 0.99
+    sure = probability_of_improvement([3, 4, 5], [0, 1, 2])
+    assert (sure.value, sure.low, sure.high) == (1.0, 1.0, 1.0)
+
+
+SCORES = {"a": [10.0, 10.1, 9.9], "b": [8.0, 8.1, 7.9], "c": [5.0, 5.1, 4.9], "d": [4.0, 6.0, 5.0]}
+
+
+def test_a_right_ranking_has_no_regret() -> None:
+    found = compare_ranking({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}, SCORES)
+    assert (found.predicted_best, found.measured_best) == ("a", "a")
+    assert found.regret.value == found.regret.low == found.regret.high == 0
+    assert (found.pairs, found.separated, found.concordant) == (6, 5, 5)  # c and d are not told apart
+    assert found.concordance == 1.0
+
+
+def test_a_wrong_ranking_is_charged_for_its_choice() -> None:
+    found = compare_ranking({"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}, SCORES)
+    assert found.predicted_best == "d"
+    assert found.regret.value == pytest.approx(5.0)
+    assert found.regret.low is not None
+    assert found.regret.high is not None
+    assert 3.9 <= found.regret.low < 5 < found.regret.high <= 6.1
+    assert (found.separated, found.concordant, found.concordance) == (5, 0, 0.0)
+    assert found.to_dict()["concordance"] == 0.0
+
+
+def test_pairs_that_the_curves_do_not_separate_prove_nothing() -> None:
+    noise = {name: np.random.default_rng(5).normal(size=8) for name in "ab"}
+    found = compare_ranking({"a": 1.0, "b": 2.0}, noise)
+    assert (found.separated, found.concordance) == (0, None)
+    only = compare_ranking({"a": 1.0, "x": 0.0}, {"a": [1.0], "y": [2.0]})  # only what has both
+    assert (only.predicted_best, only.pairs) == ("a", 0)
+    with pytest.raises(ValueError, match="no shape"):
+        compare_ranking({"x": 1.0}, {"y": [1.0]})

@@ -1,0 +1,151 @@
+"""The store: appended lines are whole, torn ones harmless, claims end with their owner, ended trials stay."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from rollshape.errors import RequestError
+from rollshape.studies.store import Result, Store
+from rollshape.studies.study import Study, study_from
+
+
+def study(seeds: int = 2, name: str = "x") -> Study:
+    return study_from({"grid": {"num_envs": [2, 4]}, "seeds": seeds}, name)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "study")
+    store.begin(study())
+    return store
+
+
+def test_a_study_is_begun_once_and_may_grow(store: Store) -> None:
+    store.begin(study())
+    assert len(list(store.events())) == 1
+    store.begin(study(seeds=5))
+    assert store.study() == study(seeds=5)
+    with pytest.raises(RequestError, match="holds the study x"):
+        store.begin(study(name="other"))
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(RequestError, match="not empty"):
+        Store(tmp_path).begin(study())
+    with pytest.raises(RequestError, match="holds no study"):
+        Store(tmp_path).study()
+    with pytest.raises(RequestError, match="Cannot make"):
+        Store(tmp_path / "thesis.txt" / "study").begin(study())
+
+
+@pytest.mark.parametrize("kept", [1, 20, -1])
+def test_a_torn_last_line_is_harmless(store: Store, kept: int) -> None:
+    store.ends("a", Result("done", summary={"final_return": 1.0}))
+    whole = store.journal.read_bytes()
+    store.ends("b", Result("done", summary={"final_return": 2.0}))
+    torn = store.journal.read_bytes()[len(whole) :][:kept]
+    store.journal.write_bytes(whole + torn)
+    if kept > 0:  # with all but its newline the line is whole
+        assert set(store.progress()) == {"a"}
+    store.ends("c", Result("failed", "error", "why"))
+    assert set(store.progress()) == {"a", "c"} | ({"b"} if kept < 0 else set())
+    assert store.progress()["c"].result == Result("failed", "error", "why")
+
+
+def test_what_ended_well_cannot_be_undone_and_what_failed_can(store: Store) -> None:
+    store.ends("a", Result("failed", "error", "why"))
+    store.ends("a", Result("failed", "error", "again"))
+    assert store.progress()["a"].failures == 2
+    assert not store.progress()["a"].final
+    store.ends("a", Result("done", summary={"final_return": 1.0}))
+    store.ends("a", Result("failed", "error", "late"))
+    assert store.progress()["a"].result == Result("done", summary={"final_return": 1.0})
+
+
+def test_files_of_an_ended_trial_are_read_only(store: Store) -> None:
+    folder = store.run_dir("a") / "checkpoints"
+    folder.mkdir(parents=True)
+    (folder / "1.eqx").write_text("arrays")
+    store.ends("a", Result("failed", "error", "why"))
+    assert (folder / "1.eqx").stat().st_mode & 0o222
+    store.ends("a", Result("done"))
+    assert not (folder / "1.eqx").stat().st_mode & 0o222
+
+
+APPENDER = """
+import sys
+from pathlib import Path
+from rollshape.studies.store import Result, Store
+store = Store(Path(sys.argv[1]))
+for i in range(100):
+    store.ends(f"{sys.argv[2]}-{i}", Result("done", summary={"text": "x" * 5000}))
+"""
+
+
+def test_two_processes_append_whole_lines(store: Store) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", APPENDER, str(store.path), name]) for name in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    lines = store.journal.read_text().splitlines()
+    assert len([json.loads(line) for line in lines]) == 201
+    assert len(store.progress()) == 200
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from rollshape.studies.store import Store
+claim = Store(Path(sys.argv[1])).claim("a")
+print("held" if claim else "refused", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_claim_ends_with_its_owner(store: Store) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", HOLDER, str(store.path)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    with owner, owner.stdout as said:
+        assert said.readline() == "held\n"
+        assert store.claim("a") is None
+        other = store.claim("b")
+        assert other is not None
+        owner.kill()
+    claim = store.claim("a")
+    assert claim is not None
+    with claim, other:
+        assert store.claim("a") is None
+    again = store.claim("a")
+    assert again is not None
+    again.__exit__()
+
+
+def test_threads_of_one_process_claim_apart(store: Store) -> None:
+    won: list[bool] = []
+
+    def take() -> None:
+        won.append(store.claim("a") is not None)
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won.count(True) == 1
+
+
+def test_probes_are_kept_by_trial_and_moment(store: Store) -> None:
+    assert store.probes("a") == {}
+    store.write_probe("a", 0.5, {"variance": 2.0})
+    store.write_probe("a", 0.1, {"variance": 1.0})
+    store.write_probe("a", 0.5, {"variance": 3.0})
+    assert store.probes("a") == {0.1: {"variance": 1.0}, 0.5: {"variance": 3.0}}
+    assert list(store.probes("a")) == [0.1, 0.5]
+    with pytest.raises(ValueError):
+        store.write_probe("a", 0.9, {"variance": float("nan")})
+    assert 0.9 not in store.probes("a")
+    assert os.listdir(store.path / "probes") == ["a"]
