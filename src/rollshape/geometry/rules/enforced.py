@@ -135,3 +135,12 @@ page(
 )
 page("checkpoint", "the run directory's contract", "A checkpoint that is torn or belongs to a run of another shape.")
 page("environment", "Gymnasium", "An environment that cannot be made, or whose observations have no fixed size.")
+page(
+    "independent-environments",
+    "the coverage of the intervals, measured in tests/gradients",
+    """Statistics of gradients need at least 32 independent environments.
+
+    Steps of one environment are correlated, so an interval is a bootstrap over environments; with fewer of them it
+    would claim more than the data holds.
+    """,
+)
