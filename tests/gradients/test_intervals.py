@@ -33,14 +33,20 @@ def test_coverage_on_ar1(stream: AR1) -> None:
         rows = g.mean(1)
         lags = np.stack([(g[:, : steps - k] * g[:, k:]).sum(-1).mean(1) for k in range(steps)], axis=1)
         v = variance(lags, rows @ rows.T, rng)
-        found.append([v.total, v.individual, v.covariance, v.effective_sample_size, v.squared_norm, v.autocorrelation[3]])
+        found.append(
+            [v.total, v.individual, v.covariance, v.effective_sample_size, v.squared_norm, v.autocorrelation[3]]
+        )
     truths = [sigma * tau / size, sigma / size, sigma * (tau - 1) / size, size / tau, norm, stream.rho**3]
     assert_covered(found, truths)
 
 
-def per_batch(statistic: Callable[[np.ndarray, np.ndarray], Sequence[Estimate]], *arrays: np.ndarray) -> list[Sequence[Estimate]]:
+def per_batch(
+    statistic: Callable[[np.ndarray, np.ndarray], Sequence[Estimate]], *arrays: np.ndarray
+) -> list[Sequence[Estimate]]:
     """The statistic of each of the batches of 32 environments in arrays [REPEATS·32, …]."""
-    return [statistic(*parts) for parts in zip(*(a.reshape(REPEATS, MIN_ENVS, *a.shape[1:]) for a in arrays), strict=True)]
+    return [
+        statistic(*parts) for parts in zip(*(a.reshape(REPEATS, MIN_ENVS, *a.shape[1:]) for a in arrays), strict=True)
+    ]
 
 
 def test_coverage_of_variance_and_bias_on_a_chain() -> None:
@@ -111,7 +117,9 @@ def test_resamples_are_what_a_loop_gives() -> None:
         assert resampled._resamples["u"][b] == pytest.approx(squared_norm(rows[drawn] @ rows[drawn].T))
         assert resampled._resamples["x"][b] == pytest.approx(x[drawn].mean())
         fewer = drawn[1:]
-        assert resampled._resamples_left_out["u"][b, drawn[0]] == pytest.approx(squared_norm(rows[fewer] @ rows[fewer].T))
+        assert resampled._resamples_left_out["u"][b, drawn[0]] == pytest.approx(
+            squared_norm(rows[fewer] @ rows[fewer].T)
+        )
         assert resampled._resamples_left_out["x"][b, drawn[0]] == pytest.approx(x[fewer].mean())
 
 

@@ -44,12 +44,14 @@ def test_ar1_against_its_closed_form(rho: float) -> None:
 def test_a_long_window_approaches_the_textbook_value() -> None:
     assert AR1(rho=0.8).correlation_time(10**6) == pytest.approx(1.8 / 0.2, rel=1e-4)
     lags = 0.8 ** np.arange(1, STEPS)
-    assert AR1(rho=0.8).correlation_time(STEPS) == pytest.approx(1 + 2 * ((1 - np.arange(1, STEPS) / STEPS) * lags).sum())
+    assert AR1(rho=0.8).correlation_time(STEPS) == pytest.approx(
+        1 + 2 * ((1 - np.arange(1, STEPS) / STEPS) * lags).sum()
+    )
 
 
 @pytest.mark.parametrize("make", [lake, delayed])
 def test_a_chain_against_sums_over_its_states(make: Callable[[], Chain]) -> None:
-    chain, envs, rng = make(), 4000, np.random.default_rng(0)
+    chain, envs, rng = make(), 2500, np.random.default_rng(0)
     walk = chain.draw(rng, envs, STEPS)
     traces = gram.scaled(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
     found = variance(lag_products(gram.gram_blocks(traces)), gram.row_gram(traces), rng)

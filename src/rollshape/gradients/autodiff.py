@@ -22,13 +22,14 @@ def step_gradients(loss: Loss, parameters: Any, steps: Any) -> Array:
 
 
 def gram_blocks(loss: Loss, parameters: Any, steps: Any) -> Array:
-    """⟨g_t, g_s⟩ of the same environment, [N, T, …] → [N, T, T]; the gradients of one environment are held at a time."""
+    """⟨g_t, g_s⟩ of the same environment, [N, T, …] → [N, T, T]; those of one environment are held at a time."""
 
     def own(steps: Any) -> Array:
         gradients = step_gradients(loss, parameters, steps)
         return jnp.matmul(gradients, gradients.T, precision=jax.lax.Precision.HIGHEST)
 
-    return jax.lax.map(own, steps)
+    blocks: Array = jax.lax.map(own, steps)
+    return blocks
 
 
 def rows(loss: Loss, parameters: Any, steps: Any) -> Array:

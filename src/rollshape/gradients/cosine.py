@@ -13,7 +13,7 @@ from rollshape.gradients.intervals import Estimate, Floats, jackknifed
 def cosines(products: ArrayLike, left_squared: ArrayLike, right_squared: ArrayLike) -> Floats:
     """⟨x, y⟩/(|x||y|) for products [S, R] and squared norms [S] and [R]; 0 where one of them is zero."""
     products = np.asarray(products, np.float64)
-    lengths = np.sqrt(np.maximum(np.outer(left_squared, right_squared), 0))
+    lengths = np.sqrt(np.maximum(np.outer(np.asarray(left_squared), np.asarray(right_squared)), 0))
     return cast(Floats, np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0))
 
 

@@ -114,7 +114,8 @@ def window_norms(traces: Traces) -> Array:
         if (steps * positions) ** 2 * (inputs + outputs) <= (steps * positions + 1) * inputs * outputs:
             return jax.vmap(lambda t: _layer_gram(t, t).mean())(trace)
         chunk = max(1, CHUNK // trace.size)
-        return jax.lax.map(lambda t: (_window_gradient(t) ** 2).sum(), trace, batch_size=chunk)
+        norms: Array = jax.lax.map(lambda t: (_window_gradient(t) ** 2).sum(), trace, batch_size=chunk)
+        return norms
 
     return _sum(layer(trace) for trace in traces)
 

@@ -50,9 +50,9 @@ def noises(
 ) -> Noises:
     """From estimated advantages and unbiased returns of continuations [S, A, C], and ‖ψ‖² [S, A].
 
-    `true_gram` [S, S] holds inner products of the states' rows mean_a(A·ψ), with A of `true_weights`; `cross_gram` those
-    of a state's such row with another's row mean_a(Â·ψ), Â the mean over continuations. Both are `row_gram` of scores
-    [S, A, …] scaled by those weights.
+    `true_gram` [S, S] holds inner products of the states' rows mean_a(A·ψ), with A of `true_weights`; `cross_gram`
+    those of such a row with a row mean_a(Â·ψ), Â the mean over continuations. Both are `row_gram` of scores [S, A, …]
+    scaled by those weights.
     """
     estimates, returns = np.asarray(estimates, np.float64), np.asarray(returns, np.float64)
     score_norms, cross = np.asarray(score_norms, np.float64), np.asarray(cross_gram, np.float64)
@@ -86,7 +86,7 @@ def _squared_mean(draws: Floats) -> Floats:
 
 
 def _squared_advantage(returns: Floats) -> Floats:
-    """(Q − V)² = Q² − 2QV + V² of every action [S, A], each product of independent draws, given the state and action."""
+    """(Q − V)² = Q² − 2QV + V² of every action [S, A]; given state and action, all factors are independent draws."""
     means = returns.mean(2)
     actions = means.shape[1]
     others = means.sum(1, keepdims=True) - means

@@ -94,4 +94,3 @@ def _point(num_envs: int, cut: Windows, rng: np.random.Generator, horizon: float
         mse=error(1.0),
         score=error(horizon),
     )
-

@@ -74,7 +74,7 @@ class _Tape:
 
 
 def patches(pictures: Array, kernel: int, stride: int) -> Array:
-    """What a convolution without padding sees: [B, H, W, C] → [B, H′, W′, kernel·kernel·C], as the kernel is laid out."""
+    """What an unpadded convolution sees: [B, H, W, C] → [B, H′, W′, kernel·kernel·C], laid out like the kernel."""
     height, width = ((side - kernel) // stride + 1 for side in pictures.shape[1:3])
     shifts = [
         pictures[:, i : i + stride * (height - 1) + 1 : stride, j : j + stride * (width - 1) + 1 : stride]

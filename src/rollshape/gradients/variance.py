@@ -1,15 +1,15 @@
 """How noisy a batch's gradient is, and how much of that is correlation along time.
 
-With independent environments tr Var(G_B) = (σ²/NT)·τ_T: Term 1, the individual noise σ²/(NT), and Term 2, the covariance
-of steps of the same environment, (σ²/NT)(τ_T − 1), where τ_T = 1 + 2·Σ_{k<T} (1 − k/T)·ρ_k. Two estimators:
+With independent environments tr Var(G_B) = (σ²/NT)·τ_T: Term 1, the individual noise σ²/(NT), and Term 2, the
+covariance of steps of the same environment, (σ²/NT)(τ_T − 1), where τ_T = 1 + 2·Σ_{0<k<T} (1 − k/T)·ρ_k. Two estimators:
 
 * clusters: the mean gradient of an environment's window is one independent row, so tr Var(G_B) = tr Var(row)/N;
 * lags: C_k = E⟨g_t, g_{t+k}⟩ − |G|² for all k < T, σ² = C_0 and ρ_k = C_k/C_0.
 
-Without a cut-off they are one and the same number, for Σ_ts ⟨g_t, g_s⟩ = T²|row|². Everything is centred at the one mean
-of all environments and steps, and |G|² is the U-statistic over pairs of environments: no term has a plug-in bias. Where
-the mean gradient drifts along the window (GAE near its edge, environments reset together) the drift counts as noise in
-σ² and, negative, in Term 2; the total is exact in any case.
+Without a cut-off they are one and the same number, for Σ_ts ⟨g_t, g_s⟩ = T²|row|². Everything is centred at the one
+mean of all environments and steps, and |G|² is the U-statistic over pairs of environments: no term has a plug-in bias.
+Where the mean gradient drifts along the window (GAE near its edge, environments reset together) the drift counts as
+noise in σ² and, negative, in Term 2; the total is exact in any case.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator) -> 
         num_steps=steps,
         total=resampled.estimate(lambda q: (q["row"] - q["norm"]) / envs, positive=True),
         individual=resampled.estimate(lambda q: (q["step"] - q["norm"]) / (envs * steps), positive=True),
-        covariance=resampled.estimate(lambda q: ((q["row"] - q["norm"]) * steps - q["step"] + q["norm"]) / envs / steps),
+        covariance=resampled.estimate(
+            lambda q: ((q["row"] - q["norm"]) * steps - q["step"] + q["norm"]) / envs / steps
+        ),
         squared_norm=norm_estimate(row_gram),
         step_variance=resampled.estimate(lambda q: q["step"] - q["norm"], positive=True),
         correlation_time=resampled.estimate(
