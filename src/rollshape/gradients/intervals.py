@@ -8,11 +8,11 @@ The interval is the studentised bootstrap: each resample has a jackknife deviati
 all resamples at once, and the quantiles of (θ* − θ)/σ* are read off, θ in the resampled world being the plug-in value,
 where u is the V-statistic Σ_ef K_ef/N². A positive quantity is treated on the logarithmic scale. Few environments often
 carry most of a variance, and then this is too narrow; it is widened at each end to the jackknife's θ ± z·σ. A squared
-norm near zero has an interval of its own, `norm_estimate`. Percentiles and BCa, measured beside them at 32 environments,
-covered as little as 68 % and 45 % where the gradient is mostly noise.
+norm near zero has an interval of its own, `norm_estimate`. The methods were chosen by their coverage, which
+benchmarks/coverage.py measures.
 
-What no environment has seen no interval can cover: where the gradient lives on rare events, more environments are needed
-than these 32 (FrozenLake under a poor policy: hundreds).
+What no environment has seen no interval can cover: where the gradient lives on rare events, such as a seldom reached
+goal, 32 environments are too few.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How noisy a batch's gradient is, and how much of that is correlation along time.
 
 With independent environments tr Var(G_B) = (σ²/NT)·τ_T: Term 1, the individual noise σ²/(NT), and Term 2, the
-covariance of steps of the same environment, (σ²/NT)(τ_T − 1), where τ_T = 1 + 2·Σ_{0<k<T} (1 − k/T)·ρ_k. Two estimators:
+covariance of steps of the same environment, (σ²/NT)(τ_T − 1), τ_T = 1 + 2·Σ_{0<k<T} (1 − k/T)·ρ_k. Two estimators:
 
 * clusters: the mean gradient of an environment's window is one independent row, so tr Var(G_B) = tr Var(row)/N;
 * lags: C_k = E⟨g_t, g_{t+k}⟩ − |G|² for all k < T, σ² = C_0 and ρ_k = C_k/C_0.
