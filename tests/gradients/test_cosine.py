@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rollshape.gradients.cosine import coherence, cosines, pairwise_cosine, predicted_cosines, reference_cosine
+from rollshape.gradients.intervals import Z
 
 
 def test_batches_of_known_noise() -> None:
@@ -54,3 +55,11 @@ def test_coherence_at_its_ends() -> None:
     lost = np.ones((3, 3))
     lost[1, 1] = -1
     assert coherence(lost, [0, 1, 2]) == pytest.approx(3)
+
+
+def test_the_interval_leaves_out_batches() -> None:
+    batches = np.random.default_rng(1).normal(size=(6, 3)) + 1
+    kept = [np.delete(batches, k, axis=0) for k in range(6)]
+    means = np.array([pairwise_cosine(b @ b.T).value for b in kept])
+    found = pairwise_cosine(batches @ batches.T)
+    assert (found.high - found.low) / 2 == pytest.approx(Z * np.sqrt(5 / 6 * ((means - means.mean()) ** 2).sum()))

@@ -10,7 +10,7 @@ from known_answers import AR1, delayed
 from rollshape.errors import RequestError
 from rollshape.gradients import gram
 from rollshape.gradients.bias import bias
-from rollshape.gradients.intervals import MIN_ENVS, Estimate, Resampled, norm_estimate, squared_norm
+from rollshape.gradients.intervals import MIN_ENVS, Estimate, Resampled, Z, norm_estimate, squared_norm
 from rollshape.gradients.noise_scale import noise_scales
 from rollshape.gradients.variance import cluster_variance, lag_products, variance
 
@@ -140,3 +140,16 @@ def test_constant_rows_have_no_width() -> None:
     total, norm = cluster_variance(np.ones((40, 40)), np.random.default_rng(0))
     assert (norm.value, norm.low, norm.high) == pytest.approx((1.0, 1.0, 1.0))
     assert 0 <= total.low <= total.high < 1e-12
+
+
+def test_wider_is_never_narrower_than_the_jackknife() -> None:
+    """Rows with a heavy tail, where the studentised bootstrap alone is narrower at one of the ends."""
+    x = np.random.default_rng(8).pareto(2.5, size=MIN_ENVS)
+    resampled = Resampled({"x": x}, {}, np.random.default_rng(0))
+    half = Z * x.std(ddof=1) / np.sqrt(MIN_ENVS)  # the jackknife of a mean is the usual deviation
+    alone, wider = (resampled.estimate(lambda q: q["x"], wider=wide) for wide in (False, True))
+    assert alone.low > x.mean() - half
+    assert wider.low == pytest.approx(min(alone.low, x.mean() - half))
+    assert wider.high == pytest.approx(max(alone.high, x.mean() + half))
+    mirrored = Resampled({"x": -x}, {}, np.random.default_rng(0)).estimate(lambda q: q["x"])
+    assert (mirrored.low, mirrored.high) == pytest.approx((-wider.high, -wider.low))

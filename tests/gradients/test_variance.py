@@ -9,8 +9,8 @@ import pytest
 from known_answers import AR1, Chain, delayed, lake
 
 from rollshape.gradients import gram
-from rollshape.gradients.intervals import Estimate
-from rollshape.gradients.variance import cluster_variance, components, lag_products, variance
+from rollshape.gradients.intervals import Estimate, Z
+from rollshape.gradients.variance import autocorrelation, cluster_variance, components, lag_products, variance
 
 STEPS = 12
 
@@ -103,3 +103,14 @@ def test_lag_products_are_diagonals() -> None:
     blocks = np.random.default_rng(0).normal(size=(2, 5, 5)).astype(np.float32)
     wanted = [[np.diagonal(block, k).mean() for k in range(5)] for block in blocks]
     np.testing.assert_allclose(lag_products(blocks), wanted, rtol=1e-5)
+
+
+def test_the_autocorrelation_leaves_out_environments() -> None:
+    """Its deviations against a loop over environments; a strong signal, so that |G|² counts."""
+    g = AR1(signal=3.0).draw(np.random.default_rng(0), 33, 4)
+    lags, rows = np.asarray(lag_products(np.einsum("ntp,nsp->nts", g, g)), np.float64), g.mean(1)
+    kept = [np.delete(np.arange(33), e) for e in range(33)]
+    curves = [components(lags[k], (g[k].mean((0, 1)) ** 2).sum()).autocorrelation for k in kept]
+    deviation = np.sqrt(32 / 33 * ((curves - np.mean(curves, 0)) ** 2).sum(0))
+    found = autocorrelation(lags, rows @ rows.T)
+    np.testing.assert_allclose([(e.high - e.low) / 2 for e in found], Z * deviation, rtol=1e-4, atol=1e-9)
