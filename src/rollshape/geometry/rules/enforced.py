@@ -165,3 +165,12 @@ page(
     Every field of a run may be fixed or varied. A point that breaks another rule is shown with it, and the rest is run.
     """,
 )
+page(
+    "independent-environments",
+    "the coverage of the intervals, measured in tests/gradients",
+    """Statistics of gradients need at least 32 independent environments.
+
+    Steps of one environment are correlated, so an interval is a bootstrap over environments; with fewer of them it
+    would claim more than the data holds.
+    """,
+)

@@ -1,0 +1,87 @@
+"""How often the nominal 95 % intervals hold the truth, beside those of bootstrap percentiles.
+
+Run: .venv/bin/python benchmarks/coverage.py [repeats]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "gradients"))
+from known_answers import AR1, Chain, delayed, lake
+
+from rollshape.gradients import gram
+from rollshape.gradients.intervals import Resampled, norm_estimate
+
+QUANTITIES = ("total", "Term 1", "Term 2", "ESS", "|G|²")
+
+
+def statistics(envs: int, steps: int) -> list[tuple[Callable, bool]]:
+    """(statistic, whether positive) of all quantities but the last."""
+    return [
+        (lambda q: (q["row"] - q["norm"]) / envs, True),
+        (lambda q: (q["step"] - q["norm"]) / (envs * steps), True),
+        (lambda q: ((q["row"] - q["norm"]) * steps - q["step"] + q["norm"]) / (envs * steps), False),
+        (lambda q: envs * (q["step"] - q["norm"]) / (q["row"] - q["norm"]), True),
+    ]
+
+
+def drawn(stream: AR1 | Chain, rng: np.random.Generator, envs: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squared norm of a step [N] and rows [N, P]."""
+    if isinstance(stream, AR1):
+        g = stream.draw(rng, envs, steps)
+        return (g**2).sum(-1).mean(1), g.mean(1)
+    walk = stream.draw(rng, envs, steps)
+    traces = gram.scaled(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
+    squares = (walk.true_advantages() ** 2) * (np.asarray(walk.score_traces()[0].errors) ** 2).sum(-1)
+    return squares.mean(1), np.asarray(gram.rows(traces), np.float64)
+
+
+def truths(stream: AR1 | Chain, envs: int, steps: int) -> list[float]:
+    if isinstance(stream, AR1):
+        sigma, tau, mean = stream.step_variance, stream.correlation_time(steps), stream.mean
+    else:
+        lags, mean = stream.lag_covariance(steps), stream.gradient
+        sigma = lags[0]
+        tau = 1 + 2 * ((1 - np.arange(1, steps) / steps) * lags[1:]).sum() / sigma
+    size = envs * steps
+    return [sigma * tau / size, sigma / size, sigma * (tau - 1) / size, size / tau, float(mean @ mean)]
+
+
+def coverage(stream: AR1 | Chain, envs: int, steps: int, repeats: int) -> tuple[np.ndarray, np.ndarray]:
+    """Share of repeats whose interval holds the truth: ours, and the percentiles'."""
+    rng, truth = np.random.default_rng(0), truths(stream, envs, steps)
+    ours, percentiles = np.zeros((2, len(QUANTITIES)))
+    for _ in range(repeats):
+        squares, rows = drawn(stream, rng, envs, steps)
+        products = rows @ rows.T
+        resampled = Resampled({"step": squares, "row": np.diag(products)}, {"norm": products}, rng)
+        asked = statistics(envs, steps)
+        estimates = [*(resampled.estimate(f, positive=p) for f, p in asked), norm_estimate(products)]
+        ours += [t in e for e, t in zip(estimates, truth, strict=True)]
+        for i, f in enumerate([*(f for f, _ in asked), lambda q: q["norm"]]):
+            low, high = np.quantile(f(resampled._resamples), [0.025, 0.975])
+            percentiles[i] += low <= truth[i] <= high
+    return ours / repeats, percentiles / repeats
+
+
+if __name__ == "__main__":
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    print(f"{'stream, N×T':<34}" + "".join(f"{name:>10}" for name in QUANTITIES))
+    for name, stream, envs, steps in (
+        ("AR(1)", AR1(), 32, 8),
+        ("AR(1), skewed", AR1(skewed=True), 32, 8),
+        ("AR(1), 50 parameters", AR1(size=50, signal=0.3), 32, 8),
+        ("delay chain", delayed(), 32, 8),
+        ("delay chain", delayed(), 32, 32),
+        ("FrozenLake, random policy", lake(), 32, 32),
+        ("FrozenLake, random policy", lake(), 128, 32),
+    ):
+        for method, shares in zip(("", " percentiles"), coverage(stream, envs, steps, repeats), strict=True):
+            label = method or f"{name} {envs}×{steps}"
+            print(f"{label:<34}" + "".join(f"{share:>10.3f}" for share in shares), flush=True)

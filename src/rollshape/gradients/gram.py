@@ -1,0 +1,207 @@
+"""Exact inner products of per-step gradients, from each layer's inputs and errors; no per-step gradient is stored.
+
+A layer y = a·W + b contributes a ⊗ δ to the gradient of one step, δ being the derivative by y, so
+⟨g_i, g_j⟩ = Σ_layers (a_i·a_j + 1)(δ_i·δ_j), the 1 standing for the bias. All functions take JAX or NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+CHUNK = 1 << 25  # floats of one layer's gradients that are held at once
+
+_einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)  # an accelerator's default keeps three digits
+
+
+class Trace(eqx.Module):
+    """What one layer leaves of every step: its inputs a [..., in] and errors δ [..., out].
+
+    A layer whose weights are `shared` by P positions, a convolution, has them as [..., P, in] (its patches) and
+    [..., P, out]. A parameter that sees no input, such as log_std, is a bias alone: its inputs are [..., 0].
+    """
+
+    inputs: Array
+    errors: Array
+    bias: bool = eqx.field(static=True, default=True)
+    shared: bool = eqx.field(static=True, default=False)
+
+    @property
+    def size(self) -> int:
+        """Parameters of the layer."""
+        return int((self.inputs.shape[-1] + self.bias) * self.errors.shape[-1])
+
+    @property
+    def positions(self) -> int:
+        return int(self.inputs.shape[-2]) if self.shared else 1
+
+
+Traces = Sequence[Trace]
+
+
+class LayerGradient(NamedTuple):
+    """A gradient by one layer: weight [in, out] and bias [out], zero where there is none."""
+
+    weight: Array
+    bias: Array
+
+
+def scaled(traces: Traces, weights: Array) -> tuple[Trace, ...]:
+    """Traces of steps whose losses are multiplied by weights [...]: scores ∇log π become gradients A·∇log π."""
+    weights = jnp.asarray(weights)
+
+    def scale(trace: Trace) -> Trace:
+        factor = weights.reshape(*weights.shape, *[1] * (jnp.ndim(trace.errors) - weights.ndim))
+        return Trace(trace.inputs, trace.errors * factor, trace.bias, trace.shared)
+
+    return tuple(scale(trace) for trace in traces)
+
+
+def reshaped(traces: Traces, axes: int, shape: tuple[int, ...]) -> tuple[Trace, ...]:
+    """Traces with the first `axes` axes turned into `shape`, for instance [N, T] into windows [N·T/W, W]."""
+
+    def reshape(x: Array) -> Array:
+        return jnp.reshape(x, (*shape, *x.shape[axes:]))
+
+    return tuple(Trace(reshape(t.inputs), reshape(t.errors), t.bias, t.shared) for t in traces)
+
+
+def gram(left: Traces, right: Traces) -> Array:
+    """⟨g_i, g_j⟩ of all steps of two sets, traces [S, …] and [R, …] → [S, R]."""
+    return _sum(_layer_gram(a, b) for a, b in zip(left, right, strict=True))
+
+
+def gram_blocks(traces: Traces) -> Array:
+    """⟨g_t, g_s⟩ of all pairs of steps of the same environment, traces [N, T, …] → [N, T, T].
+
+    Layers whose step gradients must be built (see `_layer_gram`) are taken one environment at a time.
+    """
+
+    def own(trace: Trace) -> Array:
+        return _layer_gram(trace, trace)
+
+    return _sum(jax.lax.map(own, t) if t.shared else jax.vmap(own)(t) for t in traces)
+
+
+def rows(traces: Traces) -> Array:
+    """Mean gradient of each environment's window, traces [N, T, …] → [N, P]: layer by layer, weights then bias."""
+    return jnp.concatenate([_window_gradients(trace) for trace in traces], axis=1)
+
+
+def row_gram(left: Traces, right: Traces | None = None) -> Array:
+    """⟨w_e, w_f⟩ of the environments' window means, traces [N, T, …] and [M, T, …] → [N, M]; rows are not kept."""
+
+    def layer(a: Trace, b: Trace) -> Array:
+        parts = zip(_slices(a), _slices(b), strict=True)
+        return _sum(_einsum("np,mp->nm", _window_gradients(x), _window_gradients(y)) for x, y in parts)
+
+    return _sum(layer(a, b) for a, b in zip(left, left if right is None else right, strict=True))
+
+
+def window_norms(traces: Traces) -> Array:
+    """|window mean|² of many windows, traces [W, T, …] → [W], each layer by the cheaper of Gram and gradient."""
+
+    def layer(trace: Trace) -> Array:
+        steps, positions = trace.inputs.shape[1], trace.positions
+        inputs, outputs = trace.inputs.shape[-1], trace.errors.shape[-1]
+        if (steps * positions) ** 2 * (inputs + outputs) <= (steps * positions + 1) * inputs * outputs:
+            return jax.vmap(lambda t: _layer_gram(t, t).mean())(trace)
+        chunk = max(1, CHUNK // trace.size)
+        norms: Array = jax.lax.map(lambda t: (_window_gradient(t) ** 2).sum(), trace, batch_size=chunk)
+        return norms
+
+    return _sum(layer(trace) for trace in traces)
+
+
+def mean_gradient(traces: Traces) -> tuple[LayerGradient, ...]:
+    """Mean gradient of all steps, layer by layer."""
+
+    def layer(trace: Trace) -> LayerGradient:
+        inputs, errors = _flat(trace.inputs), _flat(trace.errors)
+        steps = inputs.shape[0] // trace.positions
+        bias = errors.sum(0) if trace.bias else jnp.zeros(errors.shape[1])
+        return LayerGradient(_einsum("si,so->io", inputs, errors) / steps, bias / steps)
+
+    return tuple(layer(trace) for trace in traces)
+
+
+def squared_norm(gradient: Sequence[LayerGradient]) -> Array:
+    """|G|² of one gradient."""
+    return _sum((layer.weight**2).sum() + (layer.bias**2).sum() for layer in gradient)
+
+
+def dots(traces: Traces, gradient: Sequence[LayerGradient]) -> Array:
+    """⟨g_i, G⟩ of each step with one direction, a·W_G·δ + b_G·δ: traces [..., …] → [...]."""
+
+    def layer(trace: Trace, direction: LayerGradient) -> Array:
+        along = _einsum("...i,io->...o", jnp.asarray(trace.inputs), direction.weight) + direction.bias
+        product = (along * trace.errors).sum(-1)
+        return product.sum(-1) if trace.shared else product
+
+    return _sum(layer(t, d) for t, d in zip(traces, gradient, strict=True))
+
+
+def minibatch_rows(traces: Traces, indices: Array) -> Array:
+    """Mean gradients of minibatches: traces [N, T, …], indices of steps [R, M] into N·T → [R, P]."""
+
+    def gather(x: Array) -> Array:
+        return jnp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))[indices]
+
+    return rows([Trace(gather(t.inputs), gather(t.errors), t.bias, t.shared) for t in traces])
+
+
+def _layer_gram(left: Trace, right: Trace) -> Array:
+    """One layer's share of ⟨g_i, g_j⟩, [S, …] × [R, …] → [S, R].
+
+    With P positions it is Σ_pq (a_ip·a_jq + 1)(δ_ip·δ_jq), which costs P² products a pair; building the layer's step
+    gradients costs in·out a pair. The cheaper of the two is taken.
+    """
+    if not left.shared:
+        inputs = _einsum("si,ri->sr", left.inputs, right.inputs)
+        return (inputs + left.bias) * _einsum("so,ro->sr", left.errors, right.errors)
+    (s, p, i), r, o = left.inputs.shape, right.inputs.shape[0], left.errors.shape[-1]
+    if s * r * p**2 * (i + o) <= (s + r) * p * i * o + s * r * i * o:
+        inputs = _einsum("spi,rqi->sprq", left.inputs, right.inputs)
+        return _einsum("sprq,sprq->sr", inputs + left.bias, _einsum("spo,rqo->sprq", left.errors, right.errors))
+    return _einsum("sx,rx->sr", jax.vmap(_summed)(left), jax.vmap(_summed)(right))
+
+
+def _summed(trace: Trace) -> Array:
+    """Σ a ⊗ δ over all leading axes, flat, and Σ δ behind it where there is a bias."""
+    inputs, errors = _flat(trace.inputs), _flat(trace.errors)
+    weight = _einsum("xi,xo->io", inputs, errors).reshape(-1)
+    return jnp.concatenate([weight, errors.sum(0)]) if trace.bias else weight
+
+
+def _window_gradient(trace: Trace) -> Array:
+    """Mean gradient of a window [T, …] by one layer, flat."""
+    return _summed(trace) / trace.inputs.shape[0]
+
+
+_window_gradients: Callable[[Trace], Array] = jax.vmap(_window_gradient)
+
+
+def _slices(trace: Trace) -> Iterator[Trace]:
+    """The layer cut along its outputs, so that the gradients of all windows by one part fit into a chunk."""
+    outputs = trace.errors.shape[-1]
+    width = max(1, CHUNK // (trace.inputs.shape[0] * (trace.inputs.shape[-1] + 1)))
+    for first in range(0, outputs, width):
+        yield Trace(trace.inputs, trace.errors[..., first : first + width], trace.bias, trace.shared)
+
+
+def _flat(x: Array) -> Array:
+    return jnp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _sum(parts: Iterator[Array]) -> Array:
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,133 @@
+"""How noisy a batch's gradient is, and how much of that is correlation along time.
+
+With independent environments tr Var(G_B) = (σ²/NT)·τ_T: Term 1, the individual noise σ²/(NT), and Term 2, the
+covariance of steps of the same environment, (σ²/NT)(τ_T − 1), τ_T = 1 + 2·Σ_{0<k<T} (1 − k/T)·ρ_k. Two estimators:
+
+* clusters: the mean gradient of an environment's window is one independent row, so tr Var(G_B) = tr Var(row)/N;
+* lags: C_k = E⟨g_t, g_{t+k}⟩ − |G|² for all k < T, σ² = C_0 and ρ_k = C_k/C_0.
+
+Without a cut-off they are one and the same number, for Σ_ts ⟨g_t, g_s⟩ = T²|row|². Everything is centred at the one
+mean of all environments and steps, and |G|² is the U-statistic over pairs of environments: no term has a plug-in bias.
+Where the mean gradient drifts along the window (GAE near its edge, environments reset together) the drift counts as
+noise in σ² and, negative, in Term 2; the total is exact in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+
+from rollshape.gradients.intervals import Estimate, Floats, Resampled, jackknifed, norm_estimate
+
+
+class Components(NamedTuple):
+    """Point values, from JAX or NumPy arrays alike; scalars."""
+
+    total: Array  # tr Var(G_B)
+    individual: Array  # Term 1
+    covariance: Array  # Term 2
+    squared_norm: Array  # |G|², unbiased: negative where there is no signal
+    step_variance: Array  # σ²
+    correlation_time: Array  # τ_T
+    effective_sample_size: Array  # NT/τ_T
+    autocorrelation: Array  # ρ_k, k = 0…T−1
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """The components with their intervals."""
+
+    num_envs: int
+    num_steps: int
+    total: Estimate
+    individual: Estimate
+    covariance: Estimate
+    squared_norm: Estimate
+    step_variance: Estimate
+    correlation_time: Estimate
+    effective_sample_size: Estimate
+    autocorrelation: tuple[Estimate, ...]
+
+
+def lag_products(blocks: ArrayLike) -> Array:
+    """Mean over t of ⟨g_t, g_{t+k}⟩, for each environment and lag: Gram blocks [N, T, T] → [N, T]."""
+    blocks = jnp.asarray(blocks)
+    envs, steps, _ = blocks.shape
+    # Rows one longer than they are stored shift row t by t: diagonals become columns.
+    wide = jnp.pad(blocks, ((0, 0), (0, 0), (0, steps))).reshape(envs, -1)
+    shifted = jnp.pad(wide, ((0, 0), (0, steps))).reshape(envs, steps, 2 * steps + 1)
+    return shifted[:, :, :steps].sum(1) / (steps - jnp.arange(steps))
+
+
+def components(lags: Array, mean_squared: Array) -> Components:
+    """All components from lag products [N, T] and |Ḡ|², the squared norm of the batch's own mean gradient.
+
+    Σ_e |row_e|² follows from the lags, and N²|Ḡ|² = Σ_ef ⟨row_e, row_f⟩, so the U-statistic needs no N×N matrix.
+    """
+    envs, steps = lags.shape
+    gaps = np.arange(steps)
+    weights = np.where(gaps == 0, 1.0, 2.0 * (1 - gaps / steps)) / steps
+    row_norm = (lags * weights).sum() / envs
+    squared_norm = (envs * mean_squared - row_norm) / (envs - 1)
+    by_lag = lags.mean(0) - squared_norm
+    step_variance = by_lag[0]
+    total, individual = (row_norm - squared_norm) / envs, step_variance / (envs * steps)
+    return Components(
+        total=total,
+        individual=individual,
+        covariance=total - individual,
+        squared_norm=squared_norm,
+        step_variance=step_variance,
+        correlation_time=total / individual,
+        effective_sample_size=step_variance / total,
+        autocorrelation=by_lag / step_variance,
+    )
+
+
+def cluster_variance(row_gram: ArrayLike, rng: np.random.Generator) -> tuple[Estimate, Estimate]:
+    """tr Var(G_B) and |G|² from rows alone, by their Gram matrix [N, N]."""
+    resampled = Resampled({"row": np.diag(row_gram)}, {"norm": row_gram}, rng)
+    envs = resampled.num_envs
+    total = resampled.estimate(lambda q: (q["row"] - q["norm"]) / envs, positive=True)
+    return total, norm_estimate(row_gram)
+
+
+def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator) -> Variance:
+    """All components with intervals, from lag products [N, T] and the Gram matrix of rows [N, N]."""
+    lags, row_gram = np.asarray(lags, np.float64), np.asarray(row_gram, np.float64)
+    envs, steps = lags.shape
+    resampled = Resampled({"step": lags[:, 0], "row": np.diag(row_gram)}, {"norm": row_gram}, rng)
+    return Variance(
+        num_envs=envs,
+        num_steps=steps,
+        total=resampled.estimate(lambda q: (q["row"] - q["norm"]) / envs, positive=True),
+        individual=resampled.estimate(lambda q: (q["step"] - q["norm"]) / (envs * steps), positive=True),
+        covariance=resampled.estimate(
+            lambda q: ((q["row"] - q["norm"]) * steps - q["step"] + q["norm"]) / envs / steps
+        ),
+        squared_norm=norm_estimate(row_gram),
+        step_variance=resampled.estimate(lambda q: q["step"] - q["norm"], positive=True),
+        correlation_time=resampled.estimate(
+            lambda q: steps * (q["row"] - q["norm"]) / (q["step"] - q["norm"]), positive=True
+        ),
+        effective_sample_size=resampled.estimate(
+            lambda q: envs * (q["step"] - q["norm"]) / (q["row"] - q["norm"]), positive=True
+        ),
+        autocorrelation=tuple(autocorrelation(lags, row_gram)),
+    )
+
+
+def autocorrelation(lags: Floats, row_gram: Floats) -> list[Estimate]:
+    """ρ_k with jackknife intervals: lag products [N, T], Gram matrix of rows [N, N] → T estimates."""
+    envs = len(lags)
+    diagonal, sums = np.diag(row_gram), row_gram.sum(1)
+    norm = (sums.sum() - diagonal.sum()) / (envs * (envs - 1))
+    norms = (sums.sum() - 2 * sums + 2 * diagonal - diagonal.sum()) / ((envs - 1) * (envs - 2))
+    mean = lags.mean(0) - norm
+    means = (lags.sum(0) - lags) / (envs - 1) - norms[:, None]
+    return jackknifed(mean / mean[0], means / means[:, :1])
