@@ -47,8 +47,8 @@ def test_most_of_the_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> Non
     from rollshape.geometry import memory
     from rollshape.geometry.machine import Machine
 
-    monkeypatch.setattr(memory, "machine", lambda: Machine(cores=2, memory_bytes=10_000_000))
-    made = plan(num_envs=80, num_steps=1, env_bytes=100_000)
+    monkeypatch.setattr(memory, "machine", lambda: Machine(cores=2, memory_bytes=500_000_000))
+    made = plan(num_envs=80, num_steps=1, env_bytes=1_000_000)
     assert [finding.severity for finding in made.findings if finding.rule == "memory-share"] == ["warn"]
 
 

@@ -63,7 +63,7 @@ def test_pictures_traffic_is_not_peak() -> None:
     assert memory.minibatch_bytes == pytest.approx(2 * 32 * 2 * picture, rel=0.001)  # two batches, with successors
     assert memory.traffic_bytes == 64 * memory.minibatch_bytes
     assert memory.replay_bytes == pytest.approx(1000 * picture, rel=0.001)  # an observation is stored once
-    held = ("replay", "minibatch", "parameter", "optimizer", "activation", "env", "rollout")
+    held = ("replay", "minibatch", "parameter", "optimizer", "activation", "env", "rollout", "copy", "program")
     assert memory.peak_bytes == sum(getattr(memory, f"{part}_bytes") for part in held)  # traffic passes by
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError
 from rollshape.training.layout import Layout, layout
 from rollshape.training.run import planned, trainer_for
@@ -22,7 +23,7 @@ SMALL: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "num_minibatches": 2, "
 
 def laid_out(**changes: Any) -> Layout:
     spec = Spec(**changes)
-    return layout(spec, spec.plan())
+    return layout(spec, spec.plan(), Observation((4,)), 2)
 
 
 def test_two_shards_where_each_is_worth_a_core() -> None:
@@ -70,7 +71,9 @@ def test_microbatches_change_the_order_of_sums_and_nothing_else() -> None:
 
 
 SHARDED = """
-import json, sys, hashlib, jax, numpy as np
+import json, os, sys
+os.sched_setaffinity(0, json.loads(sys.argv[1]))
+import hashlib, jax, numpy as np
 from rollshape.training.run import planned, trainer_for
 from rollshape.training.spec import Spec
 spec = Spec(env="CartPole-v1", total_timesteps=10**6, num_shards=2, normalise_observations=True, normalise_rewards=True,
@@ -88,9 +91,8 @@ def test_the_number_of_cores_changes_no_bit() -> None:
     found = set()
     for allowed in ([cores[0]], cores):
         made = subprocess.run(
-            [sys.executable, "-c", SHARDED], check=True, capture_output=True, text=True,
-            preexec_fn=lambda allowed=allowed: os.sched_setaffinity(0, allowed),
-        )  # fmt: skip
+            [sys.executable, "-c", SHARDED, json.dumps(allowed)], check=True, capture_output=True, text=True
+        )
         found.add(made.stdout)
     assert len(found) == 1
 

@@ -73,6 +73,12 @@ def test_the_length_of_an_interval_changes_nothing(unbroken: Run, tmp_path: Path
         np.testing.assert_array_equal(old, new)
 
 
+def test_scores_at_fixed_timesteps(tmp_path: Path) -> None:
+    run = train(out=tmp_path / "run", **{**SMALL, "total_timesteps": 8 * 16 * 8, "log_every": 1, "eval_every": 300})
+    scored = [row["timesteps"] for row in run.metrics if row["eval_return"] is not None]
+    assert scored == [384, 640, 1024]  # the first update at or past 300, 600, 900
+
+
 KILLED = """
 import sys, json
 from rollshape.training.run import train

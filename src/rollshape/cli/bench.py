@@ -1,4 +1,4 @@
-"""`rollshape bench`: how fast training is at several shapes, beside what the machine can do."""
+"""`rollshape bench`: how fast training is at several shapes, beside what the machine can do and what others do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rollshape.cli.flags import CommonArgs, parse
 
 @dataclass(frozen=True, kw_only=True)
 class BenchArgs(CommonArgs):
-    """Steps/s, compile time and utilisation = model FLOPs / (time × matrix-multiply rate of this process)."""
+    """Steps/s, compile time and utilisation = model FLOPs / (time × matrix-multiply rate of this process).
+
+    Where SB3 and sbx are installed they are timed at the same shapes and settings.
+    """
 
     env: Annotated[str, "environment id"] = "CartPole-v1"
     shapes: Annotated[tuple[str, ...], "shapes as NxT"] = ("4x128", "64x128", "512x16", "2048x16")
@@ -27,8 +30,9 @@ def run(argv: Sequence[str]) -> None:
     if args.json:
         print_json([row._asdict() for row in rows])
         return
-    print(
-        f"{'shape':>10}  {'steps/s':>10}  {'compile s':>9}  {'utilisation':>11}  (of {rows[0].gemm_gflops:.0f} GFLOP/s)"
-    )
-    for row in rows:
-        print(f"{row.shape:>10}  {row.sps:>10,}  {row.compile_s:>9.2f}  {row.utilisation:>11.3f}")
+    for i, row in enumerate(rows):
+        if i == 0:
+            beside = "".join(f"  {name + ' steps/s':>14}  ratio" for name in row.peers)
+            print(f"     shape     steps/s  compile s  utilisation (of {row.gemm_gflops:.0f} GFLOP/s){beside}")
+        beside = "".join(f"  {speed:>14,.0f}  {row.sps / speed:>4.1f}×" for speed in row.peers.values())
+        print(f"{row.shape:>10}  {row.sps:>10,}  {row.compile_s:>9.2f}  {row.utilisation:>11.3f}{'':>19}{beside}")

@@ -100,4 +100,8 @@ def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
         yield "memory environments", human_bytes(memory.env_bytes), ""
     if memory.traffic_bytes:
         yield "memory traffic", human_bytes(memory.traffic_bytes), "moved in an iteration, not held"
-    yield "memory peak", human_bytes(memory.peak_bytes), f"of {human_bytes(memory.machine_bytes)} on this machine"
+    yield (
+        "memory peak",
+        human_bytes(memory.peak_bytes),
+        f"{human_bytes(memory.program_bytes)} of it the compiler; this machine has {human_bytes(memory.machine_bytes)}",
+    )

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.geometry.layout import auto_microbatch, auto_shards
 from rollshape.geometry.machine import machine
 from rollshape.geometry.request import Request
 
 FLOAT = 4
+PROGRAM_BYTES = 400_000_000  # measured for JAX on a CPU (benchmarks/memory.py); most of it is the compiler's
 _DTYPE_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
     "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
@@ -20,7 +22,7 @@ _NATURE_SMALLEST_SIDE = 36  # below it the strides leave nothing of the picture
 
 _PARTS = (
     "rollout_bytes", "minibatch_bytes", "parameter_bytes", "optimizer_bytes", "activation_bytes",
-    "env_bytes", "replay_bytes",
+    "env_bytes", "replay_bytes", "copy_bytes", "program_bytes",
 )  # fmt: skip
 
 
@@ -35,6 +37,8 @@ class Memory:
     activation_bytes: int
     env_bytes: int
     replay_bytes: int
+    copy_bytes: int  # the rollout once more: as it was collected, and as the update reads it
+    program_bytes: int  # what compiling and running take, whatever the shape
     peak_bytes: int
     traffic_bytes: int
     machine_bytes: int
@@ -107,6 +111,8 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
     # Beside observation and action: log π, V, reward, advantage, return, value after a cut, two flags.
     sample = observation_bytes(request) + action_bytes(request) + 6 * FLOAT + 2
     parameters, activations = network_size(request, request.action_dim or 1, 1)
+    shards = auto_shards(num_envs, minibatch_size)
+    at_once = shards * auto_microbatch(activations, minibatch_size // shards)
     return _total(
         request,
         num_envs,
@@ -114,7 +120,8 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
         minibatch_bytes=minibatch_size * sample,
         parameter_bytes=FLOAT * parameters,
         optimizer_bytes=3 * FLOAT * parameters,  # gradient and Adam's two moments
-        activation_bytes=2 * FLOAT * minibatch_size * activations,  # kept forward, and their errors
+        activation_bytes=2 * FLOAT * at_once * activations,  # kept forward, and their errors
+        copy_bytes=rollout_size * sample,
     )
 
 
@@ -145,7 +152,8 @@ def replay_memory(
 
 
 def _total(request: Request, num_envs: int, *, traffic_bytes: int = 0, **parts: int) -> Memory:
-    parts = {**dict.fromkeys(_PARTS, 0), **parts, "env_bytes": num_envs * (request.env_bytes or 0)}
+    held = {"env_bytes": num_envs * (request.env_bytes or 0), "program_bytes": PROGRAM_BYTES}
+    parts = {**dict.fromkeys(_PARTS, 0), **parts, **held}
     return Memory(
         **parts,
         traffic_bytes=traffic_bytes,

@@ -13,7 +13,7 @@ from rollshape.errors import RequestError
 from rollshape.studies.store import Store
 from rollshape.training.rundir import RunDirectory
 
-NOT_THE_SHAPE = ("seed", "log_every", "checkpoint_every", "eval_after", "stop_at_return")
+NOT_THE_SHAPE = ("seed", "log_every", "checkpoint_every", "eval_after", "eval_every", "stop_at_return")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ OWNED = {
     "seed": "`seeds` says them.",
     "log_every": "`evaluate_every` says when trials are scored and logged.",
     "eval_after": "Every trial is scored at the same timesteps: see `evaluate_every`.",
+    "eval_every": "Every trial is scored at the same timesteps: see `evaluate_every`.",
     "stop_at_return": "Every trial spends its whole budget.",
 }
 LR_RULES = ("fixed", "sqrt", "linear")

@@ -14,7 +14,6 @@ from rollshape.studies.study import MOST_TRIALS, Study
 from rollshape.training.spec import Spec, checked_spec
 
 EVALUATIONS = 20
-ALWAYS = -1e30  # a training return that every run reaches: scores are taken from the start
 _POWER = {"fixed": 0.0, "sqrt": 0.5, "linear": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(Spec)}
 
@@ -124,7 +123,7 @@ def evaluation_grid(plans: list[Plan], asked: int | None = None) -> tuple[int, b
 
 def scoring(plan: Plan, every: int) -> dict[str, Any]:
     """Fields of a Spec by which a run is logged, and scored on fresh episodes, every so many timesteps."""
-    return {"eval_after": ALWAYS, "log_every": max(1, round(every / plan.rollout_size))}
+    return {"eval_every": every, "log_every": max(1, round(every / plan.rollout_size))}
 
 
 def _trial(point: dict[str, Any], spec: Spec, plan: Plan) -> Trial:

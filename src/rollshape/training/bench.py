@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.registry import make
+from rollshape.envs.registry import kind, make
 from rollshape.errors import RequestError
 from rollshape.training.functional_trainer import FunctionalTrainer
+from rollshape.training.peers import installed, speed_of
 from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec
 
@@ -27,6 +29,7 @@ class Bench(NamedTuple):
     compile_s: float
     utilisation: float
     gemm_gflops: float
+    peers: dict[str, float]  # steps/s of other libraries at the same shape, where they are installed
 
 
 def gemm_rate() -> float:
@@ -49,10 +52,12 @@ def flops_per_step(model: ActorCritic, num_epochs: int) -> float:
     return float(2 * sum(matrix.size for matrix in matrices) * (1 + 3 * num_epochs))
 
 
-def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
-    """Each shape with 4 epochs and 4 minibatches, the 64-64 networks."""
+def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.executable) -> Iterator[Bench]:
+    """Each shape with 4 epochs and 4 minibatches, the 64-64 networks; beside it what `python` has of SB3 and sbx."""
+    if kind(env_id) == "host":
+        raise RequestError("environment", "bench times functional environments.", "See benchmarks/host.py for others.")
     reserve_devices()
-    rate, rows = gemm_rate(), []
+    rate = gemm_rate()
     for shape in shapes:
         num_envs, num_steps = _parsed(shape)
         spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
@@ -68,8 +73,8 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float) -> list[Bench]:
             state, _, spent = trainer.advance(state, trainer.interval)
             times.append(sum(spent))
         sps = trainer.interval * num_envs * num_steps / statistics.median(times)
-        rows.append(Bench(shape, round(sps), compile_s, sps * flops / rate, rate / 1e9))
-    return rows
+        peers = {name: speed_of(name, env_id, num_envs, num_steps, python) for name in installed(python)}
+        yield Bench(shape, round(sps), compile_s, sps * flops / rate, rate / 1e9, peers)
 
 
 def _parsed(shape: str) -> tuple[int, int]:

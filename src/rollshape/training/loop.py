@@ -77,7 +77,7 @@ class Trainer(ABC):
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int) -> None:
         self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
         self.policy: Policy = policy_for(env.action)
-        self.layout = layout(spec, plan)
+        self.layout = layout(spec, plan, env.observation, self.policy.num_outputs)
         self.shards = Shards(self.layout.num_shards)
 
     @abstractmethod

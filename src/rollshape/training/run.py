@@ -141,7 +141,7 @@ def _train_on(
         busy += sum(times)
         row = _row(plan, metrics, update, times, time.perf_counter() - started)
         scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
-        if scoring:
+        if scoring or _passed(spec.eval_every, update * plan.rollout_size, row["timesteps"]):
             row["eval_return"] = trainer.score(state, spec.seed, FINAL_EPISODES).mean
         directory.append(row)
         if metrics.unsound.any():
@@ -180,6 +180,10 @@ def _unsound(trainer: Trainer, timesteps: int) -> RunError:
     )
 
 
+def _passed(every: int | None, before: int, now: int) -> bool:
+    return every is not None and now // every > before // every
+
+
 def _crossed(threshold: float | None, value: float | None) -> bool:
     return threshold is not None and value is not None and value >= threshold
 
@@ -194,7 +198,11 @@ def use_compilation_cache() -> None:
 
 
 def _log_every(spec: Spec, plan: Plan) -> int:
-    return spec.log_every or max(1, math.ceil((plan.num_updates or 1) / INTERVALS))
+    """About a hundred intervals; no longer than from one score to the next."""
+    if spec.log_every is not None:
+        return spec.log_every
+    every = max(1, math.ceil((plan.num_updates or 1) / INTERVALS))
+    return every if spec.eval_every is None else min(every, max(1, spec.eval_every // plan.rollout_size))
 
 
 def _free_path(spec: Spec, plan: Plan, resume: bool) -> Path:

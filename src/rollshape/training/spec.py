@@ -55,6 +55,7 @@ class Spec:
     stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are spread over the environments"] = "none"
 
     eval_after: Annotated[float | None, "score fresh episodes from when the training return first reaches this"] = None
+    eval_every: Annotated[int | None, "score fresh episodes whenever so many timesteps have passed"] = None
     stop_at_return: Annotated[float | None, "end the run when such a score reaches this"] = None
     log_every: Annotated[int | None, "updates in a logging interval (about 100 intervals)"] = None
     checkpoint_every: Annotated[int | None, "updates between checkpoints (10 a run)"] = None
@@ -89,6 +90,7 @@ def checked_spec(spec: Spec) -> Spec:
         "adaptive_kl",
         "target_kl",
         "max_grad_norm",
+        "eval_every",
         "log_every",
         "checkpoint_every",
         "num_shards",
@@ -98,10 +100,10 @@ def checked_spec(spec: Spec) -> Spec:
         value = getattr(spec, name)
         if value not in (None, "auto") and not 0 < value < float("inf"):
             raise RequestError("number-range", f"{name} must be positive, got {value!r}.", f"Check {name}.")
-    if spec.stop_at_return is not None and spec.eval_after is None:
+    if spec.stop_at_return is not None and spec.eval_after is None and spec.eval_every is None:
         raise RequestError(
             "contradiction",
-            "stop_at_return needs scores, and eval_after does not say from when they are taken.",
+            "stop_at_return needs scores, and neither eval_after nor eval_every says when they are taken.",
             f"Add --eval-after {spec.stop_at_return:g}, or less.",
         )
     if not 0 <= spec.seed < 2**32:

@@ -118,11 +118,19 @@ def learn(
     def epoch(carry: Any, key: Array) -> tuple[Any, Report]:
         in_order = plan.num_minibatches == 1 and used == size
         order = jnp.arange(size) if in_order else permutation(jax.random.fold_in(key, shards.number()), size)[:used]
-        cut = jax.tree.map(lambda x: x[order].reshape(plan.num_minibatches, part, *x.shape[1:]), rows)
+        order = order.reshape(plan.num_minibatches, part)
+        advantage = rows.advantage[order]
         if spec.normalise_advantages == "minibatch":
-            moments = jax.tree.map(lambda x: x[:, None], moments_of(shards.total, cut.advantage, (1,), cut.valid))
-            cut = cut._replace(advantage=standardised(moments, cut.advantage))
-        return jax.lax.scan(step, carry, cut)
+            valid = None if rows.valid is None else rows.valid[order]
+            moments = jax.tree.map(lambda x: x[:, None], moments_of(shards.total, advantage, (1,), valid))
+            advantage = standardised(moments, advantage)
+
+        def minibatch(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, Report]:
+            chosen, advantage = drawn
+            samples: Samples = jax.tree.map(lambda x: x[chosen], rows)  # the next line makes one of these gathers void
+            return step(carry, samples._replace(advantage=advantage))
+
+        return jax.lax.scan(minibatch, carry, (order, advantage))
 
     blank: Any = None  # the model is carried as a flat vector
     carry = (flat, learner._replace(model=blank, stopped=jnp.zeros((), bool)))

@@ -1,0 +1,52 @@
+"""Training in EnvPool beside the raw stepping rate of the same pool, and memory beside the plan's.
+
+HalfCheetah-v5, 64 × 32, 10 epochs of 4 minibatches. Both rates are medians of alternating intervals in one process.
+Run: .venv/bin/python benchmarks/host.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+import numpy as np
+
+from rollshape.envs.host import random_actions
+from rollshape.training.host_trainer import HostTrainer
+from rollshape.training.run import planned, trainer_for
+from rollshape.training.shards import reserve_devices
+from rollshape.training.spec import Spec
+
+BAR, ROUNDS, UPDATES = 0.60, 15, 10
+
+
+def main() -> int:
+    reserve_devices()
+    spec = Spec(env="envpool:HalfCheetah-v5", num_envs=64, num_steps=32, num_epochs=10, num_minibatches=4,
+                total_timesteps=2**30, normalise_observations=True, normalise_rewards=True)  # fmt: skip
+    trainer = trainer_for(spec, planned(spec), UPDATES)
+    assert isinstance(trainer, HostTrainer)
+    state, env, rng = trainer.start(), trainer.env, np.random.default_rng(0)
+    trainer.restore(None)
+    trainer.compile(state)
+    actions = [env.bounded(random_actions(env, rng)) for _ in range(trainer.plan.num_steps * UPDATES)]
+    steps = UPDATES * trainer.plan.rollout_size
+    raw, ours, shares = [], [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        for action in actions:
+            env.step(action)
+        raw.append(steps / (time.perf_counter() - began))
+        state, _, times = trainer.advance(state, UPDATES)
+        ours.append(steps / sum(times))
+        shares.append(times.rollout / sum(times))
+    trainer.close()
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, raw, strict=True))
+    print(f"raw stepping {statistics.median(raw):,.0f} steps/s, training {statistics.median(ours):,.0f} steps/s: "
+          f"{ratio:.2f} (bar {BAR}); {statistics.median(shares):.0%} of the time is collecting")  # fmt: skip
+    return 0 if ratio >= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
