@@ -90,6 +90,22 @@ def test_a_masked_row_teaches_nothing() -> None:
         np.testing.assert_allclose(clean, dirty, rtol=1e-4, atol=1e-6)
 
 
+def test_an_episode_is_drawn_where_the_environment_can(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from rollshape.training.film import film
+
+    run = train(out=tmp_path / "run", **{**SMALL, "total_timesteps": 128})
+    shown = film(*open_run(run.path), 0, tmp_path / "film.gif")
+    assert shown.episodic_return == shown.episodic_length > 5
+    with Image.open(tmp_path / "film.gif") as image:
+        assert getattr(image, "n_frames", 1) > 3
+    pool = train(out=tmp_path / "pool", **{**SMALL, "env": "envpool:CartPole-v1", "total_timesteps": 128})
+    with pytest.raises(RequestError):
+        film(*open_run(pool.path), 0, tmp_path / "pool.gif")
+    assert not (tmp_path / "pool.gif").exists()
+
+
 class Faulty(gymnasium.Env):  # type: ignore[type-arg]
     """Breaks in its 40th step, in the way that was asked for."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -37,7 +38,8 @@ def run(argv: Sequence[str]) -> int:
     if args.json:
         from rollshape.cli.output import print_json
 
-        result = train(spec, **options)
+        with redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
+            result = train(spec, **options)
         print_json(result.summary)
         return 0 if result.status == "done" else 1
     from rollshape.cli.output import show_plan

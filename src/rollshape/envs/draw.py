@@ -44,11 +44,16 @@ def artist_for(env: FunctionalEnv) -> Artist:
     )
 
 
+def headless() -> None:
+    """Pygame needs no screen, and does not greet on stdout."""
+    for driver in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
+        os.environ.setdefault(driver, "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+
 def _gymnasium(name: str) -> Artist:
     """Gymnasium's environment of the same name, which has the same state and draws it."""
-    for driver in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):  # a screen is not needed
-        os.environ.setdefault(driver, "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would greet on stdout
+    headless()
     import gymnasium
 
     twin: Any = gymnasium.make(name, render_mode="rgb_array").unwrapped

@@ -120,6 +120,11 @@ class GymnasiumEnv(HostEnv):
         )
         return same and _words(_states(part)[1]) == now.tolist()
 
+    def frame(self) -> NDArray[np.uint8]:
+        with self._watched():
+            drawn = self._vector.render()
+        return np.asarray(drawn[0], np.uint8) if drawn is not None and drawn[0] is not None else super().frame()
+
     def close(self) -> None:
         self._vector.close()
 

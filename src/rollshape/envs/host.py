@@ -119,6 +119,10 @@ class HostEnv(ABC):
         self.reset(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
         return False
 
+    def frame(self) -> NDArray[np.uint8]:
+        """A picture of the first environment, which was made with `render_mode="rgb_array"`."""
+        raise RequestError("environment", f"{self.name} cannot be drawn.", "Gymnasium's that draw themselves can.")
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the backend holds."""

@@ -13,15 +13,17 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.draw import Frame, artist_for, missing
+from rollshape.envs.draw import Frame, artist_for, headless, missing
 from rollshape.envs.functional import FunctionalEnv, Outcome, State
 from rollshape.errors import RequestError
 from rollshape.training.functional_trainer import FunctionalTrainer
+from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.loop import RunState, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, normalise
 from rollshape.training.storage import replacing
 from rollshape.training.streams import stream_key
 
+HOST_FPS = 30
 FORMATS = {".gif": "GIF", ".webp": "WEBP"}
 
 
@@ -49,8 +51,9 @@ def film(trainer: Trainer, state: RunState, seed: int, path: Path) -> Film:
         )
     if not path.parent.is_dir():
         raise RequestError("file", f"There is no folder {path.parent}.", "Make it first.")
-    if not isinstance(trainer, FunctionalTrainer):
-        raise RequestError("environment", f"{trainer.spec.env} is not drawn: only functional environments are.", "")
+    if isinstance(trainer, HostTrainer):
+        return _film_host(trainer, state, seed, path)
+    assert isinstance(trainer, FunctionalTrainer)
     artist, env, policy = artist_for(trainer.env), trainer.env, trainer.policy
     model, moments = on_one_device(state)
     key = stream_key(seed, "eval", int(state.update))
@@ -63,6 +66,23 @@ def film(trainer: Trainer, state: RunState, seed: int, path: Path) -> Film:
             yield artist.draw(shown.state, shown.observation)
 
     _write(path, frames(), artist.fps)
+    return Film(str(path), total, length)
+
+
+def _film_host(trainer: HostTrainer, state: RunState, seed: int, path: Path) -> Film:
+    """The environment draws itself, as it does for people."""
+    headless()
+    length, total = 0, 0.0
+
+    def frames() -> Iterator[Frame]:
+        nonlocal length, total
+        for env, outcome in trainer.played(state, seed, 1, render_mode="rgb_array"):
+            length, total = length + 1, total + float(outcome.reward[0])
+            if outcome.terminated[0] or outcome.truncated[0]:
+                return
+            yield env.frame()
+
+    _write(path, frames(), HOST_FPS)
     return Film(str(path), total, length)
 
 

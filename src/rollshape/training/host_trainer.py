@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from jax import Array
 
 from rollshape.agents.distributions import sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.host import HostEnv, Snapshot, Values, staggered_host
+from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, staggered_host
 from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
@@ -83,22 +84,28 @@ class HostTrainer(Trainer):
 
     def score(self, state: RunState, seed: int, episodes: int) -> Score:
         """Each environment of a fresh pool plays its first episode to the end."""
+        done, totals, lengths = np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, np.int64)
+        for _, outcome in self.played(state, seed, episodes):
+            totals += np.where(done, 0.0, outcome.reward)
+            lengths += ~done
+            done |= outcome.terminated | outcome.truncated
+            if done.all():
+                break
+        return score_of(totals, lengths)
+
+    def played(self, state: RunState, seed: int, num_envs: int, **options: Any) -> Iterator[tuple[HostEnv, HostStep]]:
+        """Steps of a fresh pool under the policy, on the eval stream, for as long as an episode may last."""
         model, moments = on_one_device(state)
         key = stream_key(seed, "eval", int(state.update))
-        env = make_host(self.spec.env, episodes, **(self.spec.env_kwargs or {}))
         act = jax.jit(lambda key, seen: sample(self.policy, key, model(_seen(moments, seen))[0]))
+        env = make_host(self.spec.env, num_envs, **{**(self.spec.env_kwargs or {}), **options})
         try:
             env.reset(int(jax.random.bits(key, (), jnp.uint32)))
-            done, totals, lengths = np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, np.int64)
-            while not done.all() and env.steps < env.horizon:
+            while env.steps < env.horizon:
                 action = np.asarray(act(jax.random.fold_in(key, env.steps), env.current))
-                outcome = env.step(env.bounded(action))
-                totals += np.where(done, 0.0, outcome.reward)
-                lengths += ~done
-                done |= outcome.terminated | outcome.truncated
+                yield env, env.step(env.bounded(action))
         finally:
             env.close()
-        return score_of(totals, lengths)
 
     def _collected(self, state: RunState) -> tuple[Rollout, Values]:
         """(T steps of all environments as NumPy arrays, returns so far of the running episodes).
