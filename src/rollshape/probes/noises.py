@@ -85,14 +85,17 @@ def step_noises(
     )  # fmt: skip
     chunk = max(d for d in divisors(num_states) if d * num_actions * num_continuations <= max(BRANCHES, d))
     parts = [
-        player(*(jax.tree.map(lambda x, at=at: x[at : at + chunk], (episodes, actions, left))), jax.random.fold_in(play, at))
+        player(
+            *(jax.tree.map(lambda x, at=at: x[at : at + chunk], (episodes, actions, left))),
+            jax.random.fold_in(play, at),
+        )
         for at in range(0, num_states, chunk)
     ]
     estimates, returns, going = (np.concatenate([np.asarray(p[i], np.float64) for p in parts]) for i in range(3))
     if spec.algo == "reinforce" and spec.baseline == "mean":
         estimates -= estimates.mean()
     weights = (jnp.asarray(x, jnp.float32) for x in (true_weights(returns), estimates.mean(2)))
-    products = _products(trainer.policy, model, observations, actions, *weights)
+    norms, true_gram, cross_gram = _products(trainer.policy, model, observations, actions, *weights)
     return StepNoises(
         num_states,
         num_actions,
@@ -100,7 +103,7 @@ def step_noises(
         steps,
         length,
         tail=float(spec.gamma**length * going.mean()),
-        noises=noises(estimates, returns, *products, np.random.default_rng(seed)),
+        noises=noises(estimates, returns, norms, true_gram, cross_gram, np.random.default_rng(seed)),
     )
 
 
