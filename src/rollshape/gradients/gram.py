@@ -120,6 +120,18 @@ def window_norms(traces: Traces) -> Array:
     return _sum(layer(trace) for trace in traces)
 
 
+def step_norms(traces: Traces) -> Array:
+    """|g_i|² of each step, traces [S, T, …] → [S, T]: Σ_layers (|a|² + 1)·|δ|²."""
+
+    def layer(trace: Trace) -> Array:
+        if trace.shared:
+            lead: tuple[int, ...] = trace.inputs.shape[:2]
+            return window_norms(reshaped([trace], 2, (math.prod(lead), 1))).reshape(lead)
+        return ((trace.inputs**2).sum(-1) + trace.bias) * (trace.errors**2).sum(-1)
+
+    return _sum(layer(trace) for trace in traces)
+
+
 def mean_gradient(traces: Traces) -> tuple[LayerGradient, ...]:
     """Mean gradient of all steps, layer by layer."""
 

@@ -82,15 +82,17 @@ class FunctionalTrainer(Trainer):
 
     def _updates(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, Metrics]:
         update = partial(self._update, learning)
-        blank = _blank(jax.eval_shape(update, state)[1])
+        blank = _blank(jax.eval_shape(update, state, learning)[1])
 
         def one(state: RunState, i: Array) -> tuple[RunState, Metrics]:
-            made: tuple[RunState, Metrics] = jax.lax.cond(i < count, update, lambda state: (state, blank), state)
+            made: tuple[RunState, Metrics] = jax.lax.cond(
+                i < count, update, lambda state, _: (state, blank), state, i == count - 1
+            )
             return made
 
         return jax.lax.scan(one, state, jnp.arange(self.interval))
 
-    def _update(self, learning: Array, state: RunState) -> tuple[RunState, Metrics]:
+    def _update(self, learning: Array, state: RunState, watched: Array) -> tuple[RunState, Metrics]:
         number = self.shards.number()
         policy_key, env_key = (
             jax.random.fold_in(stream_key(state.seed, stream, state.update + 1), number) for stream in ("policy", "env")
@@ -100,10 +102,11 @@ class FunctionalTrainer(Trainer):
             self.plan.num_steps,
         )  # fmt: skip
         moved = state._replace(episodes=episodes)
-        blank = _blank(jax.eval_shape(self.absorbed, moved, rollout)[1])
+        blank = _blank(jax.eval_shape(self.absorbed, moved, rollout, watched)[1])
         made: tuple[RunState, Metrics] = jax.lax.cond(
-            learning, self.absorbed, lambda state, rollout: (state, _reading(blank, rollout)), moved, rollout
-        )
+            learning, self.absorbed, lambda state, rollout, _: (state, _reading(blank, rollout)), moved, rollout,
+            watched,
+        )  # fmt: skip
         return made
 
 

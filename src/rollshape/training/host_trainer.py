@@ -39,7 +39,7 @@ class HostTrainer(Trainer):
         self._noise = jax.jit(lambda key: self.policy.noise(key, (plan.num_steps, plan.num_envs)))
         self._values = jax.jit(lambda model, moments, observation: model.value(_seen(moments, observation)))
         self._learn: Any = jax.jit(
-            self.shards.spread(self._learned, (LAYOUT, ROLLOUT, APART), (LAYOUT, TOGETHER)), donate_argnums=0
+            self.shards.spread(self._learned, (LAYOUT, ROLLOUT, APART, TOGETHER), (LAYOUT, TOGETHER)), donate_argnums=0
         )
         self._ready = False  # environments have been reset
 
@@ -71,12 +71,12 @@ class HostTrainer(Trainer):
         if not self._ready:
             self.restore(None)
         rows, rollout_s, update_s = [], 0.0, 0.0
-        for _ in range(count):
+        for i in range(count):
             began = time.perf_counter()
             rollout, totals = self._collected(state)
             collected = time.perf_counter()
             state = state._replace(episodes=self.shards.placed(totals, APART))
-            state, metrics = self._learn(state, *self._laid_out(rollout, self.env.current))
+            state, metrics = self._learn(state, *self._laid_out(rollout, self.env.current, i == count - 1))
             rows.append(jax.device_get(metrics))  # waits for the result
             rollout_s, update_s = rollout_s + collected - began, update_s + time.perf_counter() - collected
         stacked: Metrics = jax.tree.map(lambda *parts: np.stack(parts), *rows)
@@ -114,7 +114,8 @@ class HostTrainer(Trainer):
         """
         env, steps = self.env, self.plan.num_steps
         model, moments = on_one_device(state)
-        noise = self._noise(stream_key(state.seed, "policy", state.update + 1))
+        seed, update = jax.device_get((state.seed, state.update))  # the noise is to be where the policy is
+        noise = self._noise(stream_key(seed, "policy", update + 1))
         rollout, totals = self._blank(steps, env.num_envs), np.asarray(state.episodes).copy()
         for t in range(steps):
             rollout.raw_observation[t], rollout.steps[t] = env.current, env.elapsed
@@ -147,15 +148,17 @@ class HostTrainer(Trainer):
             episode_return=column(np.float32), episode_length=column(np.int32), last_value=None, valid=column(bool),
         )  # fmt: skip
 
-    def _laid_out(self, rollout: Rollout, last: Values) -> tuple[Rollout, Array]:
+    def _laid_out(self, rollout: Rollout, last: Values, watched: bool = False) -> tuple[Rollout, Array, Array]:
         spec = jax.tree.map(lambda _: ALONG_ENVS, rollout)
-        placed: tuple[Rollout, Array] = self.shards.placed((rollout, last), (spec, APART))
+        placed: tuple[Rollout, Array, Array] = self.shards.placed(
+            (rollout, last, np.asarray(watched)), (spec, APART, TOGETHER)
+        )
         return placed
 
     def _chosen(self, model: ActorCritic, moments: Moments | None, noise: Array, t: Array, observation: Array) -> Array:
         return self.policy.choose(model(_seen(moments, observation))[0], noise[t])
 
-    def _learned(self, state: RunState, rollout: Any, last: Array) -> tuple[RunState, Metrics]:
+    def _learned(self, state: RunState, rollout: Any, last: Array, watched: Array) -> tuple[RunState, Metrics]:
         """Of a shard: what the networks said of its observations, and then the update."""
         model, raw = state.learner.model, rollout.raw_observation
         observation = _seen(state.observations, raw)
@@ -167,7 +170,7 @@ class HostTrainer(Trainer):
             value=value,
             last_value=model.value(_seen(state.observations, last)),
         )
-        return self.absorbed(state, whole)
+        return self.absorbed(state, whole, watched)
 
 
 def _seen(moments: Moments | None, observation: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score
 from rollshape.training.layout import layout
+from rollshape.training.monitor import Signals, no_signals, sampling, signals_of
 from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, scale
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import APART, TOGETHER, Shards
@@ -55,6 +57,9 @@ class Metrics(NamedTuple):
     learning_rate: Array
     reset_phase_entropy: Array
     unsound: Array  # rewards and observations that are not finite
+    noise_scale: Array  # this and the next two: NaN but where monitored
+    effective_sample_size: Array
+    gradient_snr: Array
 
 
 class Times(NamedTuple):
@@ -79,6 +84,7 @@ class Trainer(ABC):
         self.policy: Policy = policy_for(env.action)
         self.layout = layout(spec, plan, env.observation, self.policy.num_outputs)
         self.shards = Shards(self.layout.num_shards)
+        self.monitored = sampling(plan, self.layout.num_shards, interval) if spec.monitor_gradients else None
 
     @abstractmethod
     def start(self) -> RunState:
@@ -127,10 +133,14 @@ class Trainer(ABC):
             )
         )
 
-    def absorbed(self, state: RunState, rollout: Rollout) -> tuple[RunState, Metrics]:
-        """What a shard's rollout [T, N/S, …] teaches: the state after the update, and its metrics."""
+    def absorbed(self, state: RunState, rollout: Rollout, watched: Array) -> tuple[RunState, Metrics]:
+        """What a shard's rollout [T, N/S, …] teaches: the state after the update, and its metrics.
+
+        Where it is `watched` and the spec asks for it, also what its gradient is worth (see `monitor`).
+        """
         spec, shards = self.spec, self.shards
         learned_from, rewards, discounted = self._scaled(state, rollout)
+        signals = self._signals(state, learned_from, watched)
         rate = self._rate(state)
         key = stream_key(state.seed, "shuffle", state.update + 1)
         learner, reports, returns = learn(
@@ -142,7 +152,18 @@ class Trainer(ABC):
                 observations, moments_of(shards.total, rollout.raw_observation, (0, 1), rollout.valid)
             )
         following = RunState(state.seed, state.update + 1, learner, state.episodes, observations, rewards, discounted)
-        return following, self._metrics(rollout, reports, returns, rate if spec.adaptive_kl is None else learner.rate)
+        rate = rate if spec.adaptive_kl is None else learner.rate
+        return following, self._metrics(rollout, reports, returns, rate, signals)
+
+    def _signals(self, state: RunState, rollout: Rollout, watched: Array) -> Signals:
+        if self.monitored is None:
+            return no_signals()
+        key = jax.random.fold_in(stream_key(state.seed, "monitor", state.update + 1), self.shards.number())
+        measure = partial(signals_of, self.spec, self.plan, self.monitored, self.shards, self.policy)
+        told: Signals = jax.lax.cond(
+            watched, measure, lambda *_: no_signals(), state.learner.model, rollout, key
+        )  # a program of its own within the program: the update is compiled as it is without it
+        return told
 
     def _rate(self, state: RunState) -> Array:
         if self.spec.adaptive_kl is not None:
@@ -164,7 +185,7 @@ class Trainer(ABC):
         moments = joined(state.rewards, moments_of(self.shards.total, totals, (0, 1), rollout.valid))
         return rollout._replace(reward=scale(moments, rollout.reward)), moments, discounted
 
-    def _metrics(self, rollout: Rollout, reports: Report, returns: Array, rate: Array) -> Metrics:
+    def _metrics(self, rollout: Rollout, reports: Report, returns: Array, rate: Array, signals: Signals) -> Metrics:
         sums = self.shards.total(self._sums(rollout))
         spread, unexplained = (
             moments_of(self.shards.total, x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
@@ -184,6 +205,7 @@ class Trainer(ABC):
             learning_rate=rate,
             reset_phase_entropy=entropy_of(sums[3:-1]),
             unsound=sums[-1],
+            **signals._asdict(),
         )
 
     def _sums(self, rollout: Rollout) -> Array:

@@ -25,6 +25,7 @@ from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.interrupt import Interrupt
 from rollshape.training.loggers import Writers
 from rollshape.training.loop import Metrics, RunState, Times, Trainer
+from rollshape.training.monitor import Signals
 from rollshape.training.rundir import RunDirectory, fingerprint
 from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec, checked_spec
@@ -311,6 +312,7 @@ def _row(plan: Plan, metrics: Metrics, update: int, times: Times, wall: float) -
         "ratio_ess_epochs": [_number(value) for value in seen.ratio_ess.mean(0)],
         "explained_variance": _number(explained.mean()) if explained.size else None,
         "learning_rate": _number(seen.learning_rate[-1]),
+        **{name: _number(getattr(seen, name)[-1]) for name in Signals._fields},
         "eval_return": None,
         "success_rate": None,
         "rollout_s": round(times.rollout, 6),

@@ -62,6 +62,11 @@ class Shards:
 
         return jax.tree.map(one, tree)
 
+    def gathered(self, x: Array) -> Array:
+        """All shards' parts along the first axis, in the order of their numbers."""
+        parts: Array = jax.lax.all_gather(x, AXIS, tiled=True)
+        return parts
+
     def spread(self, function: Callable[..., Any], ins: Any, outs: Any) -> Callable[..., Any]:
         """The function on every device, its arguments and results laid out by PartitionSpecs."""
         return jax.shard_map(function, mesh=self.mesh, in_specs=ins, out_specs=outs, check_vma=False)

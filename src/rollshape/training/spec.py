@@ -57,6 +57,9 @@ class Spec:
     eval_after: Annotated[float | None, "score fresh episodes from when the training return first reaches this"] = None
     eval_every: Annotated[int | None, "score fresh episodes whenever so many timesteps have passed"] = None
     stop_at_return: Annotated[float | None, "end the run when such a score reaches this"] = None
+    monitor_gradients: Annotated[bool, "noise scale, effective sample size and SNR of the gradient in every row"] = (
+        False
+    )
     log_every: Annotated[int | None, "updates in a logging interval (about 100 intervals)"] = None
     checkpoint_every: Annotated[int | None, "updates between checkpoints (10 a run)"] = None
 

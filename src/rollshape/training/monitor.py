@@ -1,0 +1,177 @@
+"""What the gradient of a rollout is worth, measured while training: `train --monitor-gradients`.
+
+Of the last rollout of every logging interval, from the policy gradient that its update starts with, a few steps of some
+environments. With s_e the sum of an environment's c_e sampled gradients g = A·∇log π, every mean is one over pairs:
+
+u = (|Σs_e|² − Σ|s_e|²)/((Σc_e)² − Σc_e²)    pairs of different environments: |G|²
+p = (Σ|s_e|² − Σ|g|²)/Σc_e(c_e − 1)          different steps of one environment
+q = Σ|g|²/Σc_e                               a step with itself
+
+Steps are drawn at random, for each environment anew, so p is that of all T steps: the sampling biases nothing.
+σ² = q − u, tr Var(row) = q/T + (1 − 1/T)·p − u, and from these what `gradients.variance` says of the whole N×T.
+Advantages are centred at their mean where training normalises them, by a constant; a scale changes none of the numbers.
+
+There is no signal where u is below 2.36 of its deviations, by leaving out one of 8 groups of environments at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.agents.distributions import Policy
+from rollshape.agents.networks import ActorCritic
+from rollshape.geometry.divisors import divisors
+from rollshape.geometry.plan import Plan
+from rollshape.gradients.gram import CHUNK, reshaped, rows, scaled, step_norms, window_norms
+from rollshape.gradients.traces import policy_traces
+from rollshape.training.rollout import Rollout
+from rollshape.training.shards import Shards
+from rollshape.training.shuffle import permutation
+from rollshape.training.spec import Spec
+from rollshape.training.update import advantages
+
+GROUPS, SIGNAL = 8, 2.36  # Student's 97.5 % quantile for 8 groups
+MOST_SAMPLES, FEWEST_STEPS = 4096, 4
+SHARE = 16  # of the samples that the interval trains on, one in so many is looked at
+
+
+class Signals(NamedTuple):
+    """NaN where there is none."""
+
+    noise_scale: Array  # clustered, in transitions at the run's T
+    effective_sample_size: Array  # of the rollout
+    gradient_snr: Array  # |G|²/tr Var(G_B) of the rollout's gradient
+
+
+def no_signals() -> Signals:
+    return Signals(*[jnp.asarray(jnp.nan, jnp.float32)] * 3)
+
+
+class Sampling(NamedTuple):
+    """What is looked at, of a shard."""
+
+    groups: int
+    envs: int  # of each group
+    steps: int
+
+
+def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
+    """At most 4096 samples, and one in 16 of the interval's samples × epochs; as many environments as at 4 steps fit.
+
+    Never fewer than 8 environments and 4 steps; None where there are fewer environments. Those that do not fill the
+    groups are left out.
+    """
+    groups = -(-GROUPS // num_shards)
+    budget = min(interval * plan.num_epochs * plan.rollout_size // SHARE, MOST_SAMPLES)
+    fewest = min(plan.num_steps, FEWEST_STEPS)
+    most = min(plan.num_envs, max(budget // fewest, groups * num_shards))
+    envs = most // (groups * num_shards)
+    if envs == 0:
+        return None
+    steps = budget // (groups * envs * num_shards)
+    return Sampling(groups, envs, min(plan.num_steps, max(steps, fewest)))
+
+
+def signals_of(
+    spec: Spec,
+    plan: Plan,
+    sampling: Sampling,
+    shards: Shards,
+    policy: Policy,
+    model: ActorCritic,
+    rollout: Rollout,
+    key: Array,
+) -> Signals:
+    """From a shard's rollout [T, N/S, …]."""
+    groups, envs, steps = sampling
+    chosen = groups * envs
+    observation, action, weight, valid = _drawn(spec, shards, rollout, key, chosen, steps)
+    shape = (groups, envs, steps)
+    sums, norms, squares = jax.lax.map(
+        lambda group: _sums(model, policy, *group),
+        (
+            observation.reshape(*shape, *observation.shape[2:]),
+            action.reshape(*shape, *action.shape[2:]),
+            weight.reshape(shape),
+        ),
+    )
+    count = valid.reshape(shape).sum(-1).astype(jnp.float32)
+    every = shards.gathered(sums)
+    columns = (norms.sum(1), squares.sum(1), count.sum(1), (count**2).sum(1))
+    gram = jnp.matmul(every, every.T, precision=jax.lax.Precision.HIGHEST)
+    return _signals(plan, gram, *(shards.gathered(column) for column in columns))
+
+
+def _drawn(
+    spec: Spec, shards: Shards, rollout: Rollout, key: Array, envs: int, steps: int
+) -> tuple[Array, Array, Array, Array]:
+    """(observations, actions, weights, valid) of `steps` random steps of the first environments, [envs, steps, …]."""
+    few: Rollout = jax.tree.map(lambda x: x[:envs] if x.ndim == 1 else x[:, :envs], rollout)  # one is [N]
+    estimate = advantages(spec, few)[0]
+    valid = jnp.ones_like(few.terminated) if few.valid is None else few.valid
+    if spec.normalise_advantages != "off" or (spec.algo == "reinforce" and spec.baseline == "mean"):
+        total = shards.total(jnp.stack([(estimate * valid).sum(), valid.sum().astype(jnp.float32)]))
+        estimate = estimate - total[0] / jnp.maximum(total[1], 1.0)
+    time = jax.vmap(lambda key: permutation(key, estimate.shape[0])[:steps])(jax.random.split(key, envs))
+    at = (time, jnp.arange(envs)[:, None])
+    return few.observation[at], few.action[at], (estimate * valid)[at], valid[at]
+
+
+def _sums(
+    model: ActorCritic, policy: Policy, observation: Array, action: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Of a group [E, M, …]: Σs_e [P], |s_e|² [E] and Σ|g|² [E]. Environments that do not fit a chunk come in pieces."""
+    envs, steps = weight.shape
+
+    def piece(observation: Array, action: Array, weight: Array) -> tuple[Array, Array, Array]:
+        traces = scaled(policy_traces(model, policy, observation, action), weight)
+        size = weight.size
+        together = rows(reshaped(traces, 2, (1, size)))[0] * size
+        return together, window_norms(traces) * steps**2, step_norms(traces).sum(1)
+
+    shapes = jax.eval_shape(lambda *x: policy_traces(model, policy, *x), observation, action)
+    floats = sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)) // envs
+    size = max(d for d in divisors(envs) if d == 1 or d * floats <= CHUNK)
+    if size == envs:
+        return piece(observation, action, weight)
+    cut = jax.tree.map(lambda x: x.reshape(envs // size, size, *x.shape[1:]), (observation, action, weight))
+    blank = jnp.zeros(jax.eval_shape(lambda: piece(*(x[0] for x in cut))[0]).shape)
+
+    def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        together, norms, squares = piece(*part)
+        return total + together, (norms, squares)
+
+    total, (norms, squares) = jax.lax.scan(add, blank, cut)
+    return total, norms.reshape(-1), squares.reshape(-1)
+
+
+def _signals(plan: Plan, gram: Array, norms: Array, squares: Array, count: Array, count_squares: Array) -> Signals:
+    """From sums over groups: their Gram matrix [G, G]; and Σ|s_e|², Σ|g|², Σc_e, Σc_e², each [G]."""
+    groups = gram.shape[0]
+    total, sums, diagonal = gram.sum(), gram.sum(1), jnp.diag(gram)
+    norm = (total - norms.sum()) / (count.sum() ** 2 - count_squares.sum())
+    left_out = (total - 2 * sums + diagonal - norms.sum() + norms) / (
+        (count.sum() - count) ** 2 - count_squares.sum() + count_squares
+    )
+    deviation = jnp.sqrt((groups - 1) * left_out.var())
+    step = squares.sum() / count.sum()
+    pairs = count_squares.sum() - count.sum()
+    along = jnp.where(pairs > 0, (norms.sum() - squares.sum()) / jnp.maximum(pairs, 1.0), 0.0)
+    row = step / plan.num_steps + (1 - 1 / plan.num_steps) * along
+    variance, step_variance = row - norm, step - norm  # of an environment's window mean, of a step
+
+    def where(told: Array, value: Array) -> Array:
+        return jnp.where(told, value, jnp.nan)
+
+    noisy = (variance > 0) & (step_variance > 0)
+    seen = noisy & (norm > SIGNAL * deviation)
+    return Signals(
+        noise_scale=where(seen, plan.num_steps * variance / norm),
+        effective_sample_size=where(noisy, plan.num_envs * step_variance / variance),
+        gradient_snr=where(seen, plan.num_envs * norm / variance),
+    )
