@@ -15,7 +15,7 @@ noise in σ² and, negative, in Term 2; the total is exact in any case.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +90,7 @@ def components(lags: Array, mean_squared: Array) -> Components:
 def _window_weights(steps: int) -> Floats:
     """|window mean|² = Σ_k weight_k·(mean over t of ⟨g_t, g_{t+k}⟩), k < T."""
     gaps = np.arange(steps)
-    return cast(Floats, np.where(gaps == 0, 1.0, 2.0 * (1 - gaps / steps)) / steps)
+    return np.where(gaps == 0, 1.0, 2.0 * (1 - gaps / steps)) / steps
 
 
 def cluster_variance(row_gram: ArrayLike, rng: np.random.Generator) -> tuple[Estimate, Estimate]:

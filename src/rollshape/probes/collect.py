@@ -113,9 +113,7 @@ def _stationary(
         )
         return mixed
 
-    burnt: Episode = jax.lax.fori_loop(
-        0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
-    )
+    burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
     return burnt
 
 
@@ -214,7 +212,9 @@ def source(trainer: Trainer, state: RunState, num_envs: int | None, begin: Start
     return HostSource(trainer, state, count)
 
 
-def estimates(spec: Spec, stream: Stream, num_steps: int | None = None, lam: float | None = None) -> tuple[Array, Array]:
+def estimates(
+    spec: Spec, stream: Stream, num_steps: int | None = None, lam: float | None = None
+) -> tuple[Array, Array]:
     """(advantages, value targets), as training has them, of windows of T steps, [N, S]: S observed steps, as many as
     whole windows take. Without T there is no edge: the tail is looked at as far as it goes.
 

@@ -6,7 +6,7 @@ for a chunk of environments and serve every estimator, for the gradient is linea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
 from rollshape.geometry.divisors import divisors
 from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, window_norms
-from rollshape.gradients.intervals import Floats
+from rollshape.gradients.intervals import Floats, norm_estimate
 from rollshape.gradients.surface import Windows
 from rollshape.gradients.traces import policy_traces, value_traces
 from rollshape.gradients.variance import lag_products
@@ -33,7 +33,7 @@ Scores = Callable[[ActorCritic, Array, Array], tuple[Trace, ...]]
 
 
 class View:
-    """One network of a model, as scores of steps; `weights` turn (advantages, targets − V) into the steps' factors."""
+    """One network of a model, as scores of steps."""
 
     def __init__(self, model: ActorCritic, scores: Scores) -> None:
         self.model = model
@@ -107,6 +107,11 @@ class Own:
     def step_norms(self) -> Floats:
         return np.asarray(self.lags[:, 0])
 
+    @property
+    def has_signal(self) -> bool:
+        """Whether the reference gradient can be told from zero."""
+        return norm_estimate(self.reference_gram).low > 0
+
 
 def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
     """Environments that are traced together: a divisor of N, so that all chunks are of one size."""
@@ -116,22 +121,16 @@ def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
     return [slice(first, first + size) for first in range(0, envs, size)]
 
 
-def measure_windows(view: View, stream: Stream, weights: Sequence[Weights], told: Callable[[], None]) -> list[Windows]:
-    """What the stream says of windows of each T."""
-    measured = []
-    for each in weights:
-        size = each.here.shape[1]
-        parts = []
-        for part in chunks(view, stream):
-            traces = view.traces(stream.observation[part, :size], stream.action[part, :size])
-            here, long, reference = each.here[part], each.long[part], each.reference[part]
-            parts.append(
-                (_norms(traces, here, each.num_steps), *(_rows(traces, w) for w in (here, here - reference, here - long)))
-            )
-        norms, *found = (np.concatenate(part) for part in zip(*parts, strict=True))
-        measured.append(Windows(each.num_steps, norms.astype(np.float64), *(products(x) for x in found)))
-        told()
-    return measured
+def measure_windows(view: View, stream: Stream, weights: Weights) -> Windows:
+    """What the stream says of windows of T."""
+    size, parts = weights.here.shape[1], []
+    for part in chunks(view, stream):
+        traces = view.traces(stream.observation[part, :size], stream.action[part, :size])
+        here, long, reference = weights.here[part], weights.long[part], weights.reference[part]
+        differences = (here, here - reference, here - long)
+        parts.append((_norms(traces, here, weights.num_steps), *(_rows(traces, w) for w in differences)))
+    norms, *found = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Windows(weights.num_steps, norms.astype(np.float64), *(products(x) for x in found))
 
 
 def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> Own:
@@ -144,10 +143,19 @@ def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> O
         parts.append(
             (_lags(traces, own.here[part], own.num_steps), _rows(traces, long - reference), _rows(traces, reference))
         )
-    lags, estimator, reference = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Own(
-        lags.astype(np.float64), windows, products(estimator), products(reference), reference.mean(0, dtype=np.float64)
-    )
+    lags, estimator, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+    gradient = np.asarray(true.mean(0, dtype=np.float64))
+    return Own(lags.astype(np.float64), windows, products(estimator), products(true), gradient)
+
+
+def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:
+    """Mean |g_t|² of each environment, [N]: windows of one step."""
+    size = weights.here.shape[1]
+    found = [
+        _norms(view.traces(stream.observation[part, :size], stream.action[part, :size]), weights.here[part], 1)
+        for part in chunks(view, stream)
+    ]
+    return np.concatenate(found).astype(np.float64)
 
 
 def measure_rows(view: View, stream: Stream, weights: Array) -> Floats:
