@@ -76,13 +76,12 @@ def _surface(probe: Probe) -> Figure:
         axis.bar(
             places, noise, bottom=bias2, color=BLUE, label="variance/h", yerr=error["yerr"], ecolor=GREY, capsize=2
         )
-        for point, mark, colour in ((best, "best", GREEN), (probe.own, "run's", "black")):
-            if point is not None:
-                place = probe.surface.index(point)
-                height = 1.02 if mark == "best" else 1.09
-                axis.text(place, height, f"{mark}▾", color=colour, ha="center", transform=axis.get_xaxis_transform())
-        axis.set_xticks(places, [shape(point) for point in probe.surface], rotation=60, ha="right", fontsize=8)
-        axis.set_title(title, fontsize=9, pad=24)
+        marks = {id(probe.own): " (run's)", id(best): " (best, run's)" if best is probe.own else " (best)"}
+        labels = [shape(point) + marks.get(id(point), "") for point in probe.surface]
+        axis.set_xticks(places, labels, rotation=60, ha="right", fontsize=8)
+        for point, label in zip(probe.surface, axis.get_xticklabels(), strict=True):
+            label.set_fontweight("bold" if id(point) in marks else "normal")
+        axis.set_title(title, fontsize=9)
     axes[0].legend(fontsize=8, frameon=False)
     return figure
 

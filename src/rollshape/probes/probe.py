@@ -37,7 +37,7 @@ from rollshape.training.streams import stream_key
 LONGEST = 1024  # steps of the windows that are looked at, unless the run's own are longer
 OBSERVATION_BYTES, MOST_BYTES = 1 << 30, 1 << 32  # of a probe's observations: aimed at, and at most
 CRITIC_WEIGHT = 0.01  # what the reference leaves to the critic: γ to the power of its tail
-SIZES = (0.25, 4)  # of the rollout_size, whose surfaces are given beside its own
+SIZES = (0.25, 0.5, 2, 4)  # of the rollout_size, whose surfaces are given beside its own
 DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3}  # independent of each other
 
 Told = Callable[[str], None]
