@@ -10,8 +10,10 @@ from typing import Literal
 import jax
 from jax import Array
 
-Stream = Literal["init", "env", "policy", "shuffle", "eval", "monitor"]
-_INDEX: dict[Stream, int] = {"init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4, "monitor": 5}
+Stream = Literal["init", "env", "policy", "shuffle", "eval", "monitor", "probe"]
+_INDEX: dict[Stream, int] = {
+    "init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4, "monitor": 5, "probe": 6
+}  # fmt: skip
 
 
 def stream_key(seed: Array | int, stream: Stream, index: Array | int = 0) -> Array:

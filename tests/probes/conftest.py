@@ -1,0 +1,29 @@
+"""Small runs that are probed: a delay chain whose every mean is known, and CartPole."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollshape.training.loop import RunState, Trainer
+from rollshape.training.run import Run, open_run, train
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "gradients"))
+
+CHAIN: dict[str, Any] = {
+    "env": "DelayChain-v0", "env_kwargs": {"delay": 2, "density": 0.5, "mixing": 4, "period": 4}, "num_envs": 8,
+    "num_steps": 4, "num_epochs": 2, "total_timesteps": 32 * 12, "hidden_sizes": (8,), "gamma": 0.9, "gae_lambda": 0.8,
+    "learning_rate": 1e-2, "log_every": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(out=tmp_path_factory.mktemp("runs") / "chain", keep_checkpoints=3, **CHAIN)
+
+
+@pytest.fixture(scope="session")
+def opened(chain: Run) -> tuple[Trainer, RunState]:
+    """One trainer for all: programs are compiled for its environment."""
+    return open_run(chain.path)

@@ -1,0 +1,165 @@
+"""Data of a probe: its distribution, its windows, what is left out, and where it comes from."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rollshape.envs import exact
+from rollshape.envs.tabular import TabularMDP
+from rollshape.errors import RequestError
+from rollshape.probes.collect import FunctionalSource, HostSource, Stream, estimates, source
+from rollshape.training.loop import RunState, Trainer
+from rollshape.training.normaliser import Moments
+from rollshape.training.rollout import collect
+from rollshape.training.run import open_run, planned, train, trainer_for
+from rollshape.training.spec import Spec
+from rollshape.training.streams import stream_key
+from rollshape.training.update import advantages
+
+KEY = stream_key(0, "probe")
+Opened = tuple[Trainer, RunState]
+
+
+def test_states_are_drawn_from_the_stationary_distribution() -> None:
+    """FrozenLake with its time limit, by the visits of every state and of every phase of the episode."""
+    spec = Spec(env="FrozenLake-v1", num_envs=8, num_steps=4, hidden_sizes=(8,))
+    trainer = trainer_for(spec, planned(spec))
+    drawn = source(trainer, trainer.start(), 512, "stationary")
+    stream = drawn.draw(1, 0, KEY)
+    mdp = trainer.env
+    assert isinstance(mdp, TabularMDP)
+    outputs, _ = drawn.model(jnp.eye(mdp.num_states))
+    expected = exact.state_distribution(mdp, np.asarray(jax.nn.softmax(outputs), np.float64))
+    found = np.asarray(stream.observation)[:, 0].mean(0)
+    assert (np.abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / 512) + 1e-6).all()
+    assert len(np.unique(stream.steps)) > 5
+
+
+def test_episodes_of_one_length_do_not_share_a_phase(opened: Opened) -> None:
+    """The chain never ends, its phase has a period of 4, and all environments are reset at phase 0."""
+    trainer, state = opened
+    stream = source(trainer, state, 64, "stationary").draw(4, 0, KEY)
+    phase = np.asarray(stream.observation)[:, 0].argmax(1) // 8
+    assert (np.abs(np.bincount(phase, minlength=4) - 16) < 4 * np.sqrt(16)).all()
+
+
+def test_draws_are_independent_and_repeat(opened: Opened) -> None:
+    trainer, state = opened
+    drawn = source(trainer, state, 64, "stationary")
+    first, again, other = (drawn.draw(4, 2, key) for key in (KEY, KEY, jax.random.fold_in(KEY, 1)))
+    np.testing.assert_array_equal(first.reward, again.reward)
+    assert not np.array_equal(first.observation, other.observation)
+    assert first.observation.shape[1] == 4
+    assert first.reward.shape == (64, 6)
+    assert first.value.shape == (64, 7)
+
+
+@pytest.mark.parametrize("changes", [{}, {"algo": "reinforce"}, {"algo": "reinforce", "baseline": "none"}])
+def test_windows_are_what_training_would_see(changes: dict[str, Any]) -> None:
+    """Terminations, time limits and edges: each window against `advantages` of a rollout that ends there."""
+    limited = {"max_steps": 15}  # time limits fall into every window
+    spec = Spec(env="CartPole-v1", env_kwargs=limited, num_envs=32, num_steps=6, hidden_sizes=(8,), **changes)
+    trainer = trainer_for(spec, planned(spec))
+    env = trainer.env
+    state = trainer.start()
+    moved, first = jax.jit(partial(collect, env, trainer.policy, num_steps=30))(
+        state.learner.model, None, state.episodes, (KEY, jax.random.fold_in(KEY, 1))
+    )
+    assert bool(first.truncated.any())
+    assert bool(first.terminated.any())
+    values = jnp.concatenate([first.value, first.last_value[None]]).T
+    stream = Stream(
+        jnp.swapaxes(first.observation, 0, 1), first.action.T, values, first.reward.T, first.terminated.T,
+        first.truncated.T, first.final_value.T, first.steps.T,
+    )  # fmt: skip
+    found = estimates(spec, stream, 6)
+    for begin in range(0, 30, 6):
+        cut = jax.tree.map(lambda x, b=begin: x[b : b + 6] if x.ndim > 1 else x, first)
+        cut = cut._replace(last_value=values[:, begin + 6])
+        for ours, theirs in zip(found, advantages(spec, cut), strict=True):
+            np.testing.assert_allclose(ours[:, begin : begin + 6], theirs.T, rtol=1e-5, atol=1e-5)
+    whole = estimates(spec, stream)[0]
+    np.testing.assert_allclose(whole, advantages(spec, first)[0].T, rtol=1e-5, atol=1e-5)
+    assert estimates(spec, stream, 7)[0].shape == (32, 28)
+    assert moved.steps.shape == (32,)
+
+
+def test_a_mean_baseline_is_a_constant(opened: Opened) -> None:
+    trainer, state = opened
+    stream = source(trainer, state, 64, "stationary").draw(4, 0, KEY)
+    plain, less = (estimates(Spec(algo="reinforce", baseline=baseline), stream, 4)[0] for baseline in ("none", "mean"))
+    np.testing.assert_allclose(less, plain - plain.mean(), atol=1e-6)
+
+
+def test_normalisers_are_constants(opened: Opened) -> None:
+    trainer, state = opened
+    shape = trainer.env.observation.shape
+    seen = Moments(jnp.full(shape, 0.5), jnp.full(shape, 4.0), jnp.ones(shape))
+    scaled = Moments(jnp.zeros(()), jnp.asarray(4.0), jnp.ones(()))
+    plain = FunctionalSource(trainer, state, 64, "stationary").draw(4, 0, KEY)
+    normal = FunctionalSource(trainer, state._replace(rewards=scaled), 64, "stationary").draw(4, 0, KEY)
+    np.testing.assert_allclose(normal.reward, plain.reward / 2, rtol=1e-6)
+    shifted = FunctionalSource(trainer, state._replace(observations=seen), 64, "stationary").draw(4, 0, KEY)
+    np.testing.assert_allclose(np.unique(shifted.observation), [-0.25, 0.25], rtol=1e-6)
+
+
+def test_the_runs_own_states(tmp_path: Path) -> None:
+    run = train(env="CartPole-v1", num_envs=32, num_steps=8, num_epochs=1, total_timesteps=512, hidden_sizes=(8,),
+                out=tmp_path / "x")  # fmt: skip
+    trainer, state = open_run(run.path)
+    drawn = source(trainer, state, None, "run")
+    first, other = (drawn.draw(4, 0, jax.random.fold_in(KEY, i)) for i in range(2))
+    np.testing.assert_array_equal(first.observation[:, 0], state.episodes.observation)
+    np.testing.assert_array_equal(first.observation[:, 0], other.observation[:, 0])
+    assert not np.array_equal(first.action, other.action)
+    with pytest.raises(RequestError) as error:
+        source(trainer, state, 64, "run")
+    assert error.value.rule == "contradiction"
+
+
+@pytest.mark.parametrize("env", ["gymnasium:CartPole-v1", "envpool:CartPole-v1"])
+def test_steps_that_only_reset_are_left_out(env: str) -> None:
+    """EnvPool resets an environment in a step of its own: a stream of transitions has no trace of it."""
+    spec = Spec(env=env, env_kwargs={"max_episode_steps": 12}, num_envs=2, num_steps=4, hidden_sizes=(8,))
+    trainer = trainer_for(spec, planned(spec))
+    drawn = source(trainer, trainer.start(), 32, "stationary")
+    assert isinstance(drawn, HostSource)
+    try:
+        for i in range(2):
+            stream = drawn.draw(30, 10, jax.random.fold_in(KEY, i))
+            ended = np.asarray(stream.terminated | stream.truncated)
+            steps = np.asarray(stream.steps)
+            assert stream.reward.shape == (32, 40)
+            assert (np.asarray(stream.reward) == 1).all()
+            np.testing.assert_array_equal(steps[:, 1:], np.where(ended[:, :-1], 0, steps[:, :-1] + 1))
+            assert bool(stream.truncated.any())
+            assert len(np.unique(steps[:, 0])) > 4
+            np.testing.assert_allclose(
+                stream.value[:, :30], drawn.model.value(stream.observation), rtol=1e-4, atol=1e-5
+            )
+            assert ((np.asarray(stream.final_value) != 0) == np.asarray(stream.truncated)).all()
+    finally:
+        drawn.close()
+        trainer.close()
+
+
+def test_too_few_environments(opened: Opened) -> None:
+    trainer, state = opened
+    for count, start in ((31, "stationary"), (None, "run")):  # the run has 8
+        with pytest.raises(RequestError) as error:
+            source(trainer, state, count, start)
+        assert error.value.rule == "independent-environments"
+
+
+def test_host_environments_have_no_states_to_start_from() -> None:
+    spec = Spec(env="gymnasium:CartPole-v1", num_envs=32, num_steps=4, hidden_sizes=(8,))
+    trainer = trainer_for(spec, planned(spec))
+    with pytest.raises(RequestError) as error:
+        source(trainer, trainer.start(), None, "run")
+    assert error.value.rule == "environment"
+    trainer.close()

@@ -1,0 +1,164 @@
+"""What is measured of a run's checkpoint, against exact answers of its chain and against fresh batches."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from known_answers import Chain
+
+from rollshape.envs.tabular import TabularMDP
+from rollshape.gradients import gram
+from rollshape.gradients.bias import bias
+from rollshape.gradients.intervals import Estimate, norm_estimate
+from rollshape.gradients.surface import surface
+from rollshape.gradients.traces import policy_traces, value_traces
+from rollshape.gradients.variance import variance
+from rollshape.probes import measure
+from rollshape.probes.batches import collect_batches
+from rollshape.probes.collect import Source, Stream, estimates, source
+from rollshape.probes.critic import target_points
+from rollshape.training.loop import RunState, Trainer
+from rollshape.training.streams import stream_key
+
+ENVS, STEPS, LENGTHS = 512, 32, (1, 4, 16, 32)
+KEY = stream_key(0, "probe")
+
+
+@pytest.fixture(scope="module")
+def drawn(opened: tuple[Trainer, RunState]) -> Source:
+    return source(*opened, ENVS, "stationary")
+
+
+@pytest.fixture(scope="module")
+def stream(drawn: Source) -> Stream:
+    return drawn.draw(STEPS, 44, KEY)  # .9⁴⁴ = .01
+
+
+@pytest.fixture(scope="module")
+def exact_chain(opened: tuple[Trainer, RunState], drawn: Source) -> Chain:
+    mdp = opened[0].env
+    assert isinstance(mdp, TabularMDP)
+    outputs, values = drawn.model(jnp.eye(mdp.num_states))
+    policy = np.asarray(jax.nn.softmax(outputs.astype(jnp.float32)), np.float64)
+    return Chain(mdp, policy / policy.sum(1, keepdims=True), np.asarray(values, np.float64))
+
+
+def through_the_network(drawn: Source, chain: Chain, advantage: np.ndarray) -> np.ndarray:
+    """Σ d(s) π(a|s) A(s, a) ∇log π by the network's parameters, [P]."""
+    states, actions = chain.policy.shape
+    each_state, each_action = np.repeat(np.arange(states), actions), np.tile(np.arange(actions), states)
+    traces = policy_traces(drawn.model, drawn.policy, jnp.eye(states)[each_state], jnp.asarray(each_action))
+    weights = (chain.weights[:, None] * chain.policy * advantage).reshape(-1) * states * actions
+    one = gram.reshaped(gram.scaled(traces, jnp.asarray(weights, jnp.float32)), 1, (1, states * actions))
+    return np.asarray(gram.rows(one)[0], np.float64)
+
+
+def near(estimate: Estimate, truth: float) -> bool:
+    half = (estimate.high - estimate.low) / 2
+    return estimate.low - half <= truth <= estimate.high + half
+
+
+def window_gradient(drawn: Source, chain: Chain, steps: int, lam: float) -> np.ndarray:
+    left = range(1, steps + 1)
+    return through_the_network(drawn, chain, np.mean([chain.estimated_advantage(k, lam) for k in left], axis=0))
+
+
+def test_the_reference_is_the_true_policy_gradient(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
+    view = measure.policy_view(drawn.model, drawn.policy)
+    rows = measure.measure_rows(view, stream, estimates(drawn.spec, stream, lam=1.0)[0])
+    truth = through_the_network(drawn, exact_chain, exact_chain.advantage)
+    error = rows.std(0) / np.sqrt(len(rows))
+    assert (np.abs(rows.mean(0) - truth) <= 5 * error + 1e-6).all()
+    assert near(norm_estimate(measure.products(rows)), float(truth @ truth))
+
+
+def test_three_biases_of_a_run_against_the_exact_ones(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
+    view, lam = measure.policy_view(drawn.model, drawn.policy), drawn.spec.gae_lambda
+    weights = measure.advantages(drawn.spec, stream, 4)
+    own = measure.measure_own(view, stream, weights, measure.measure_windows(view, stream, weights))
+    here = window_gradient(drawn, exact_chain, 4, lam)
+    long, one = (through_the_network(drawn, exact_chain, exact_chain.estimated_advantage(60, x)) for x in (lam, 1.0))
+    rng = np.random.default_rng(0)
+    for found, exact in (
+        (own.windows.window_bias_gram, here - long),
+        (own.estimator_gram, long - one),
+        (own.windows.bias_gram, here - one),
+    ):
+        assert near(bias(found, own.reference_gram, rng).squared, float(exact @ exact))
+
+
+def test_chunks_do_not_change_what_is_measured(drawn: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = measure.policy_view(drawn.model, drawn.policy)
+    weights = measure.advantages(drawn.spec, stream, 4)
+    whole = measure.measure_windows(view, stream, weights)
+    assert len(measure.chunks(view, stream)) == 1
+    monkeypatch.setattr(measure, "CHUNK_BYTES", 4 * STEPS * 2 * view.step_floats(stream) * 130)
+    assert len(measure.chunks(view, stream)) == 4
+    parts = measure.measure_windows(view, stream, weights)
+    for name in ("window_norms", "row_gram", "bias_gram", "window_bias_gram"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-4, atol=1e-6)
+
+
+def test_several_windows_of_an_environment_are_one_variance(drawn: Source, stream: Stream) -> None:
+    """The split into Terms 1 and 2 has the surface's total, and the lags of its windows."""
+    view = measure.policy_view(drawn.model, drawn.policy)
+    weights = measure.advantages(drawn.spec, stream, 4)
+    windows = measure.measure_windows(view, stream, weights)
+    own = measure.measure_own(view, stream, weights, windows)
+    found = variance(own.lags, windows.row_gram, np.random.default_rng(0), num_envs=8)
+    point = surface(32, [windows], np.random.default_rng(0))[0]
+    assert found.total.value == pytest.approx(point.variance.value, rel=1e-4)
+    assert found.total.value == pytest.approx(found.individual.value + found.covariance.value, rel=1e-6)
+    np.testing.assert_allclose(own.step_norms, measure.measure_step_norms(view, stream, weights), rtol=1e-4)
+    assert found.effective_sample_size.value == pytest.approx(32 / found.correlation_time.value, rel=1e-6)
+
+
+def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Stream) -> None:
+    view, count = measure.policy_view(drawn.model, drawn.policy), 128
+    windows = [measure.measure_windows(view, stream, measure.advantages(drawn.spec, stream, t)) for t in LENGTHS]
+    points = surface(32, windows, np.random.default_rng(0))
+    assert [(p.num_envs, p.num_steps) for p in points] == [(32, 1), (8, 4), (2, 16), (1, 32)]
+    for i, point in enumerate(points):
+        batches = collect_batches(
+            drawn, view, point.num_envs, point.num_steps, count, jax.random.fold_in(KEY, i + 1), lambda *_: None
+        )
+        spread = ((batches.gradients - batches.gradients.mean(0)) ** 2).sum(1) * count / (count - 1)
+        slack = 3 * spread.std() / np.sqrt(count)
+        assert point.variance.low - slack <= spread.mean() <= point.variance.high + slack
+
+
+def test_targets_of_the_critic(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
+    """E[R_T − R_reference] = E over states of E Â_T − E Â at λ = 1, for R = Â + V; and the critic's gradient."""
+    spec, view, lam = drawn.spec, measure.critic_view(drawn.model), drawn.spec.gae_lambda
+    windows = [measure.measure_windows(view, stream, measure.errors(spec, stream, t)) for t in (4, 32)]
+    points = target_points(spec, stream, surface(32, windows, np.random.default_rng(0)), np.random.default_rng(0))
+
+    def expected(remaining: int, lam: float) -> np.ndarray:
+        return (exact_chain.policy * exact_chain.estimated_advantage(remaining, lam)).sum(1)
+
+    for point in points:
+        here = np.mean([expected(left, lam) for left in range(1, point.num_steps + 1)], axis=0)
+        off = here - expected(60, 1.0)
+        assert near(point.bias, float(exact_chain.weights @ off))
+        states = jnp.eye(len(off))
+        factors = -2 * exact_chain.weights * off * len(off)
+        traces = gram.scaled(value_traces(drawn.model, states), jnp.asarray(factors, jnp.float32))
+        exact = np.asarray(gram.rows(gram.reshaped(traces, 1, (1, len(off))))[0], np.float64)
+        assert near(point.gradient.bias2, float(exact @ exact))
+    assert points[0].variance.value < points[1].variance.value
+
+
+def test_a_window_that_does_not_divide_the_rollout(drawn: Source, stream: Stream) -> None:
+    view = measure.policy_view(drawn.model, drawn.policy)
+    weights = measure.advantages(drawn.spec, stream, 3)
+    assert weights.here.shape == (ENVS, 30)
+    found = measure.measure_windows(view, stream, weights)
+    cut = stream._replace(observation=stream.observation[:, :30], action=stream.action[:, :30])
+    same = measure.measure_windows(view, cut, weights)
+    np.testing.assert_allclose(found.row_gram, same.row_gram, rtol=1e-5, atol=1e-7)
+    lone = replace(weights, num_steps=30)
+    np.testing.assert_allclose(
+        measure.measure_windows(view, cut, lone).window_norms, np.diag(same.row_gram), rtol=1e-3, atol=1e-7
+    )
