@@ -56,7 +56,10 @@ def main() -> None:
     args = parser.parse_args()
     for name, run in (("rollshape", ours), ("sb3", sb3)):
         if args.only in (None, name):
-            rows = [run(spec_of(args.env, seed, args.timesteps)) for seed in range(args.seeds)]
+            rows = []
+            for seed in range(args.seeds):
+                rows.append(run(spec_of(args.env, seed, args.timesteps)))
+                print(f"{args.env:16} {name:10} seed {seed}: {rows[-1]}", flush=True)
             print(f"{args.env:16} {name:10} {told(rows)}", flush=True)
 
 
