@@ -24,7 +24,7 @@ from rollshape.gradients.variance import variance
 from rollshape.probes import measure
 from rollshape.probes.ask import Ask, checked
 from rollshape.probes.batches import collect_batches, measured_cosines, minibatch_table, pictures
-from rollshape.probes.collect import BURN_IN, DEFAULT_ENVS, Source, Stream, estimates, source
+from rollshape.probes.collect import DEFAULT_ENVS, Source, Stream, estimates, source
 from rollshape.probes.critic import TargetPoint, target_points
 from rollshape.probes.horizon import Direction, Horizon, direction, given_horizon, measured_horizon
 from rollshape.probes.result import Geometry, Probe
@@ -242,7 +242,6 @@ def _key(ask: Ask, update: int, draw: str) -> Array:
 
 def _geometry(trainer: Trainer, drawn: Source, ask: Ask, lengths: list[int]) -> Geometry:
     spec, plan, tail, size = trainer.spec, trainer.plan, tail_steps(trainer), cast(int, ask.rollout_size)
-    burn_in = None if ask.start == "run" else cast(tuple[int, int], tuple(n * trainer.env.horizon for n in BURN_IN))
     constant = " less their mean, a constant" if spec.algo == "reinforce" and spec.baseline == "mean" else ""
     return Geometry(
         num_envs=plan.num_envs,
@@ -254,7 +253,7 @@ def _geometry(trainer: Trainer, drawn: Source, ask: Ask, lengths: list[int]) -> 
         tail_steps=tail,
         num_batches=ask.num_batches,
         start=ask.start,
-        burn_in=burn_in,
+        burn_in=drawn.burn_in,
         seed=ask.seed or 0,
         algo=spec.algo,
         gamma=spec.gamma,
