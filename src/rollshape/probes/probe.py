@@ -24,7 +24,7 @@ from rollshape.gradients.variance import variance
 from rollshape.probes import measure
 from rollshape.probes.ask import Ask, checked
 from rollshape.probes.batches import collect_batches, measured_cosines, minibatch_table, pictures
-from rollshape.probes.collect import DEFAULT_ENVS, Source, Stream, estimates, source
+from rollshape.probes.collect import Source, Stream, estimates, source
 from rollshape.probes.critic import TargetPoint, target_points
 from rollshape.probes.horizon import Direction, Horizon, direction, given_horizon, measured_horizon
 from rollshape.probes.result import Geometry, Probe
@@ -119,7 +119,8 @@ class _Opened:
         """The reference gradient at a checkpoint."""
         drawn = source(self.trainer, self.state(update), ask.num_envs, ask.start)
         try:
-            stream = drawn.draw(longest(self.trainer, ask), tail_steps(self.trainer), _key(ask, update, "direction"))
+            steps = max(window_lengths(self.trainer, ask, drawn.num_envs))
+            stream = drawn.draw(steps, tail_steps(self.trainer), _key(ask, update, "direction"))
             view = measure.policy_view(drawn.model, drawn.policy)
             return direction(update, measure.measure_rows(view, stream, estimates(drawn.spec, stream, lam=1.0)[0]))
         finally:
@@ -204,11 +205,6 @@ def _critic(
     norms = measure.measure_step_norms(view, stream, measure.errors(spec, stream, steps))
     scales = noise_scales(norms, own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs)
     return target_points(spec, stream, surface(size, windows, rng), rng), scales
-
-
-def longest(trainer: Trainer, ask: Ask) -> int:
-    """The longest window that is looked at."""
-    return max(window_lengths(trainer, ask, ask.num_envs or DEFAULT_ENVS))
 
 
 def window_lengths(trainer: Trainer, ask: Ask, envs: int) -> list[int]:
