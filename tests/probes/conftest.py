@@ -1,4 +1,4 @@
-"""Small runs that are probed: a delay chain whose every mean is known, and CartPole."""
+"""Small runs that are probed: a delay chain whose every mean is known, and a lake whose episodes are short."""
 
 import sys
 from pathlib import Path
@@ -21,6 +21,12 @@ CHAIN: dict[str, Any] = {
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(out=tmp_path_factory.mktemp("runs") / "chain", keep_checkpoints=3, **CHAIN)
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    options = {**CHAIN, "env": "FrozenLake-v1", "env_kwargs": None}
+    return train(out=tmp_path_factory.mktemp("runs") / "lake", keep_checkpoints=3, **options)
 
 
 @pytest.fixture(scope="session")

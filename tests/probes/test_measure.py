@@ -116,7 +116,7 @@ def test_several_windows_of_an_environment_are_one_variance(drawn: Source, strea
 
 
 def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Stream) -> None:
-    view, count = measure.policy_view(drawn.model, drawn.policy), 128
+    view, count = measure.policy_view(drawn.model, drawn.policy), 64
     windows = [measure.measure_windows(view, stream, measure.advantages(drawn.spec, stream, t)) for t in LENGTHS]
     points = surface(32, windows, np.random.default_rng(0))
     assert [(p.num_envs, p.num_steps) for p in points] == [(32, 1), (8, 4), (2, 16), (1, 32)]

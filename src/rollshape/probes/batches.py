@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rollshape.envs.host import Values
 from rollshape.gradients.cosine import cosines, pairwise_cosine, predicted_cosines, reference_cosine
 from rollshape.gradients.gram import gram, reshaped, scaled
 from rollshape.gradients.intervals import Estimate, Floats, Z, squared_norm
@@ -28,9 +30,9 @@ class Batches:
     """Gradients [K, P] of K batches of N×T, and the steps of the first few, [k, N, T, …]."""
 
     gradients: Floats
-    observation: Array
-    action: Array
-    advantage: Array
+    observation: Values
+    action: Values
+    advantage: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,10 @@ def collect_batches(
         here = first + np.arange(source.num_envs)
         np.add.at(gradients, here[here < count * num_envs] // num_envs, found[here < count * num_envs])
         if first < wanted:
-            kept.append((stream.observation, stream.action, advantage))
+            kept.append((np.asarray(stream.observation), np.asarray(stream.action), advantage))
         told(min(first + source.num_envs, count * num_envs) // num_envs, count)
     assert gradients is not None
-    steps = (jnp.concatenate(parts)[:wanted] for parts in zip(*kept, strict=True))
+    steps = (np.concatenate(parts)[:wanted] for parts in zip(*kept, strict=True))
     return Batches(gradients / num_envs, *(x.reshape(-1, num_envs, *x.shape[1:]) for x in steps))
 
 
@@ -117,9 +119,9 @@ def minibatch_table(
     for each in sizes:
         points = []
         for k in range(count):
-            chosen = jnp.asarray(shuffled_minibatches(rng, size, each, MINIBATCHES))
-            blank = jnp.zeros(())
+            chosen = shuffled_minibatches(rng, size, each, MINIBATCHES)
             observation, action, advantage = (x[k][chosen] for x in flat)
+            blank: Any = None
             stream = Stream(observation, action, *[blank] * 6)
             rows = measure_rows(view, stream, advantage)
             points.append(minibatch_point(each, size, rows, batches.gradients[k], known))
@@ -154,11 +156,12 @@ def pictures(source: Source, view: View, key: Array) -> list[Picture]:
     longest = max(steps for _, steps in SHAPES)
     streams = [stream for _, stream in _draws(source, longest, PICTURES * max(envs for envs, _ in SHAPES), key)]
     drawn = Stream(*(jnp.concatenate(parts) for parts in zip(*streams, strict=True)))
+    observation, action = np.asarray(drawn.observation), np.asarray(drawn.action)
     found = []
     for envs, steps in SHAPES:
         windows = PICTURES * envs
         advantage = estimates(source.spec, drawn, steps)[0][:windows, :steps]
-        traces = scaled(view.traces(drawn.observation[:windows, :steps], drawn.action[:windows, :steps]), advantage)
+        traces = scaled(view.traces(observation[:windows, :steps], action[:windows, :steps]), jnp.asarray(advantage))
         cut = [
             tuple(jax.tree.map(lambda x, k=k: x[k], trace) for trace in reshaped(traces, 2, (PICTURES, envs * steps)))
             for k in range(PICTURES)

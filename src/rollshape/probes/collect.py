@@ -1,7 +1,8 @@
 """Data of a checkpoint's policy from environments of the probe's own, so that the run's N limits nothing.
 
 Stationary: every environment takes 2 to 3 episode lengths of steps first, how many is drawn for each alone, so that no
-two share a phase. Or the run's own states. Normalisers of the run are constants here. Where a host environment only
+two share a phase; the length is that of the longest episode that other environments played in as many steps as an
+episode may take. Or the run's own states. Normalisers of the run are constants here. Where a host environment only
 resets there is no transition, and that step is left out: all T steps of a window are transitions.
 """
 
@@ -20,7 +21,7 @@ from jax import Array
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
-from rollshape.envs.host import HostEnv
+from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
@@ -28,6 +29,7 @@ from rollshape.training.loop import RunState, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, normalise, scale
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.spec import Spec
+from rollshape.training.streams import stream_key
 from rollshape.training.update import advantages
 
 Start = Literal["stationary", "run"]
@@ -55,6 +57,12 @@ class Source(ABC):
         self.spec, self.policy, self.num_envs = trainer.spec, trainer.policy, num_envs
         self.model, self.moments = on_one_device(state)
         self._rewards: Moments | None = jax.device_put(state.rewards, jax.local_devices()[0])
+        self._length: int | None = None
+
+    @property
+    def burn_in(self) -> tuple[int, int] | None:
+        """Steps of every environment before it is drawn from: at least, and less than; None for the run's states."""
+        return None if self._length is None else (BURN_IN[0] * self._length, BURN_IN[1] * self._length)
 
     @abstractmethod
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
@@ -75,13 +83,16 @@ class FunctionalSource(Source):
         assert isinstance(trainer.env, FunctionalEnv)
         self.env = trainer.env
         self._episodes = jax.device_put(state.episodes, jax.local_devices()[0]) if begin == "run" else None
+        if begin == "stationary":
+            key = stream_key(self.spec.seed, "probe", 2**31 - 1)
+            self._length = int(_longest(self.env, self.policy, num_envs, self.model, self.moments, key))
 
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
         burn, first, rest = jax.random.split(key, 3)
         acting = (self.env, self.policy)
         episodes = self._episodes
         if episodes is None:
-            episodes = _stationary(*acting, self.num_envs, self.model, self.moments, burn)
+            episodes = _stationary(*acting, self.num_envs, self.model, self.moments, burn, self.burn_in)
         episodes, stream = _followed(*acting, num_steps, self.model, self.moments, episodes, first)
         if tail:
             _, further = _followed(*acting, tail, self.model, self.moments, episodes, rest, seen=False)
@@ -96,17 +107,16 @@ class FunctionalSource(Source):
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _stationary(
-    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
-) -> Episode:
+    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
+    burn_in: tuple[int, int],
+) -> Episode:  # fmt: skip
     """Episodes [N], each after a number of steps of its own."""
     fresh, when, rest = jax.random.split(key, 3)
-    least, most = (lengths * env.horizon for lengths in BURN_IN)
+    least, most = burn_in
     counts = jax.random.randint(when, (num_envs,), least, most)
 
     def step(i: Array, episodes: Episode) -> Episode:
-        act, move = jax.random.split(jax.random.fold_in(rest, i))
-        action = env.bounded(sample(policy, act, model(_seen(moments, episodes.observation))[0]))
-        following, _ = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, num_envs), episodes, action)
+        following = _moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
         going = i < counts
         mixed: Episode = jax.tree.map(
             lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
@@ -115,6 +125,34 @@ def _stationary(
 
     burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
     return burnt
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _longest(
+    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
+) -> Array:
+    """Steps of the longest episode that N environments play within the horizon."""
+    fresh, rest = jax.random.split(key)
+
+    def step(i: Array, carry: tuple[Episode, Array]) -> tuple[Episode, Array]:
+        episodes, longest = carry
+        following = _moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
+        return following, jnp.maximum(longest, episodes.steps.max() + 1)
+
+    begun = jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
+    longest: Array = jax.lax.fori_loop(0, env.horizon, step, (begun, jnp.zeros((), jnp.int32)))[1]
+    return longest
+
+
+def _moved(
+    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
+) -> Episode:
+    """One step of all environments under the policy."""
+    act, move = jax.random.split(key)
+    action = env.bounded(sample(policy, act, model(_seen(moments, episodes.observation))[0]))
+    keys = jax.random.split(move, episodes.steps.shape[0])
+    following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
+    return following
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="seen")
@@ -142,7 +180,8 @@ class HostSource(Source):
         self.env: HostEnv = make_host(self.spec.env, num_envs, **(self.spec.env_kwargs or {}))
         self._act = jax.jit(self._chosen)
         self._values = jax.jit(lambda observation: self.model.value(_seen(self.moments, observation)))
-        self._burn_in = BURN_IN
+        self._length = self._longest(stream_key(self.spec.seed, "probe", 2**31 - 1))
+        self._drawn = False
 
     def close(self) -> None:
         self.env.close()
@@ -150,11 +189,11 @@ class HostSource(Source):
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
         env, length, envs = self.env, num_steps + tail, np.arange(self.num_envs)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        if self._burn_in is BURN_IN:
-            env.reset(int(rng.integers(2**31)))
-        least, most = (lengths * env.horizon for lengths in self._burn_in)
-        self._burn_in = (1, 2)
-        counted = -rng.integers(least, most, self.num_envs)  # transitions since the window's begin
+        assert self.burn_in is not None
+        assert self._length is not None
+        less = self._length if self._drawn else 0
+        self._drawn = True
+        counted = -(rng.integers(*self.burn_in, self.num_envs) - less)  # transitions since the window's begin
         blank: dict[str, Any] = {}
         i = 0
         while counted.min() <= length:
@@ -178,6 +217,16 @@ class HostSource(Source):
             counted += outcome.valid
         stream = Stream(**{name: jnp.asarray(column) for name, column in blank.items()})
         return self._rewarded(stream._replace(observation=_seen(self.moments, stream.observation)))
+
+    def _longest(self, key: Array) -> int:
+        """Steps of the longest episode that the pool plays within the horizon, from a reset."""
+        env, longest = self.env, 0
+        env.reset(int(jax.random.bits(key, (), jnp.uint32) >> 1))
+        for i in range(env.horizon):
+            action, _ = self._act(jax.random.fold_in(key, i), env.current)
+            longest = max(longest, int(env.elapsed.max()) + 1)
+            env.step(env.bounded(np.asarray(action)))
+        return longest
 
     def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:
         outputs, value = self.model(_seen(self.moments, observation))
@@ -214,7 +263,7 @@ def source(trainer: Trainer, state: RunState, num_envs: int | None, begin: Start
 
 def estimates(
     spec: Spec, stream: Stream, num_steps: int | None = None, lam: float | None = None
-) -> tuple[Array, Array]:
+) -> tuple[Values, Values]:
     """(advantages, value targets), as training has them, of windows of T steps, [N, S]: S observed steps, as many as
     whole windows take. Without T there is no edge: the tail is looked at as far as it goes.
 
@@ -224,14 +273,15 @@ def estimates(
     steps = num_steps or length
     asked = replace(spec, env_kwargs=None, gae_lambda=spec.gae_lambda if lam is None else lam)  # hashable
     size = observed if num_steps is None else observed // num_steps * num_steps
-    estimate, target = (x[:, :size] for x in _estimates(asked, stream, (jnp.arange(length) + 1) % steps == 0))
+    edge = (np.arange(length) + 1) % steps == 0
+    estimate, target = (np.asarray(x)[:, :size] for x in _estimates(asked, stream, edge))
     if spec.algo == "reinforce" and spec.baseline == "mean":
         estimate = estimate - estimate.mean()
     return estimate, target
 
 
 @partial(jax.jit, static_argnums=0)
-def _estimates(spec: Spec, stream: Stream, edge: Array) -> tuple[Array, Array]:
+def _estimates(spec: Spec, stream: Stream, edge: Values) -> tuple[Array, Array]:
     """A window's edge is a time limit: it bootstraps from where the step led and cuts the trace. One program so serves
     every T."""
     cut = edge & ~stream.terminated & ~stream.truncated

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
 from rollshape.gradients.intervals import Estimate, Resampled
@@ -36,13 +35,13 @@ def target_points(
     for gradient in gradients:
         target = estimates(spec, stream, gradient.num_steps)[1]
         size = target.shape[1]
-        residual = target - stream.value[:, :size]
+        residual = target - np.asarray(stream.value)[:, :size]
         means = {
             "bias": (target - reference[:, :size]).mean(1),
             "residual": residual.mean(1),
             "square": (residual**2).mean(1),
         }
-        resampled = Resampled({name: jnp.asarray(value) for name, value in means.items()}, {}, rng)
+        resampled = Resampled(means, {}, rng)
         points.append(
             TargetPoint(
                 gradient.num_steps,

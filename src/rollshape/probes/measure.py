@@ -6,7 +6,7 @@ for a chunk of environments and serve every estimator, for the gradient is linea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
+from rollshape.envs.host import Values
 from rollshape.geometry.divisors import divisors
 from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, window_norms
 from rollshape.gradients.intervals import Floats, norm_estimate
@@ -29,34 +30,37 @@ from rollshape.training.spec import Spec
 
 CHUNK_BYTES = 1 << 28  # traces that are held at once, with what is made of them
 
-Scores = Callable[[ActorCritic, Array, Array], tuple[Trace, ...]]
+Scores = Callable[[Any, Any], tuple[Trace, ...]]
 
 
 class View:
     """One network of a model, as scores of steps."""
 
-    def __init__(self, model: ActorCritic, scores: Scores) -> None:
-        self.model = model
-        self._scores: Any = jax.jit(scores)
-
-    def traces(self, observation: Array, action: Array) -> Traces:
-        """Scores of steps [n, T, …]."""
-        found: Traces = self._scores(self.model, observation, action)
-        return found
+    def __init__(self, scores: Scores) -> None:
+        self.traces = scores  # of observations [n, T, …] and actions
 
     def step_floats(self, stream: Stream) -> int:
         """Numbers that the traces of one step take."""
-        one = (stream.observation[:1, :1], stream.action[:1, :1])
-        shapes = jax.eval_shape(self._scores, self.model, *one)
-        return sum(trace.inputs.size + trace.errors.size for trace in shapes)
+        one = (np.asarray(x)[:1, :1] for x in (stream.observation, stream.action))
+        return sum(trace.inputs.size + trace.errors.size for trace in jax.eval_shape(self.traces, *one))
 
 
 def policy_view(model: ActorCritic, policy: Policy) -> View:
-    return View(model, lambda model, observation, action: policy_traces(model, policy, observation, action))
+    return View(partial(_policy_scores, policy, model))
 
 
 def critic_view(model: ActorCritic) -> View:
-    return View(model, lambda model, observation, _: value_traces(model, observation))
+    return View(partial(_value_scores, model))
+
+
+@partial(jax.jit, static_argnums=0)
+def _policy_scores(policy: Policy, model: ActorCritic, observation: Array, action: Array) -> tuple[Trace, ...]:
+    return policy_traces(model, policy, observation, action)
+
+
+@jax.jit
+def _value_scores(model: ActorCritic, observation: Array, _: Array) -> tuple[Trace, ...]:
+    return value_traces(model, observation)
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ class Weights:
     """
 
     num_steps: int
-    here: Array
-    long: Array
-    reference: Array
+    here: Values
+    long: Values
+    reference: Values
 
 
 def advantages(spec: Spec, stream: Stream, num_steps: int) -> Weights:
@@ -79,16 +83,17 @@ def advantages(spec: Spec, stream: Stream, num_steps: int) -> Weights:
 
 def errors(spec: Spec, stream: Stream, num_steps: int) -> Weights:
     """The critic's weights: 2(V − R) with the targets R of each."""
-    observed = stream.value[:, : stream.action.shape[1]]
-    found = [2 * (observed[:, : each[1].shape[1]] - each[1]) for each in _three(spec, stream, num_steps)]
-    return _weights(num_steps, *found)
+    values = np.asarray(stream.value)
+    return _weights(
+        num_steps, *(2 * (values[:, : each[1].shape[1]] - each[1]) for each in _three(spec, stream, num_steps))
+    )
 
 
-def _three(spec: Spec, stream: Stream, num_steps: int) -> tuple[tuple[Array, Array], ...]:
+def _three(spec: Spec, stream: Stream, num_steps: int) -> tuple[tuple[Values, Values], ...]:
     return estimates(spec, stream, num_steps), estimates(spec, stream), estimates(spec, stream, lam=1.0)
 
 
-def _weights(num_steps: int, here: Array, long: Array, reference: Array) -> Weights:
+def _weights(num_steps: int, here: Values, long: Values, reference: Values) -> Weights:
     size = here.shape[1]
     return Weights(num_steps, here, long[:, :size], reference[:, :size])
 
@@ -113,36 +118,26 @@ class Own:
         return norm_estimate(self.reference_gram).low > 0
 
 
-def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
-    """Environments that are traced together: a divisor of N, so that all chunks are of one size."""
-    envs, steps = stream.action.shape[:2]
-    fit = max(1, CHUNK_BYTES // (4 * steps * (2 * view.step_floats(stream) + extra)))
-    size = max(d for d in divisors(envs) if d <= fit)
-    return [slice(first, first + size) for first in range(0, envs, size)]
-
-
 def measure_windows(view: View, stream: Stream, weights: Weights) -> Windows:
     """What the stream says of windows of T."""
-    size, parts = weights.here.shape[1], []
-    for part in chunks(view, stream):
-        traces = view.traces(stream.observation[part, :size], stream.action[part, :size])
-        here, long, reference = weights.here[part], weights.long[part], weights.reference[part]
-        differences = (here, here - reference, here - long)
-        parts.append((_norms(traces, here, weights.num_steps), *(_rows(traces, w) for w in differences)))
+    here = weights.here
+    parts = [
+        (_norms(traces, own, weights.num_steps), *(_rows(traces, each) for each in (own, off, edge)))
+        for traces, own, off, edge in traced(view, stream, here, here - weights.reference, here - weights.long)
+    ]
     norms, *found = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Windows(weights.num_steps, norms.astype(np.float64), *(products(x) for x in found))
 
 
 def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> Own:
-    """Lags within windows of the run's own T, and the references over the whole stream."""
-    parts = []
-    size = own.here.shape[1]
-    for part in chunks(view, stream, extra=8 * own.num_steps):  # Gram blocks and their diagonals
-        traces = view.traces(stream.observation[part, :size], stream.action[part, :size])
-        long, reference = own.long[part], own.reference[part]
-        parts.append(
-            (_lags(traces, own.here[part], own.num_steps), _rows(traces, long - reference), _rows(traces, reference))
+    """Lags within windows of the run's own T, and the references over the same steps."""
+    extra = 8 * own.num_steps  # Gram blocks and their diagonals
+    parts = [
+        (_lags(traces, here, own.num_steps), _rows(traces, off), _rows(traces, reference))
+        for traces, here, off, reference in traced(
+            view, stream, own.here, own.long - own.reference, own.reference, extra=extra
         )
+    ]
     lags, estimator, true = (np.concatenate(part) for part in zip(*parts, strict=True))
     gradient = np.asarray(true.mean(0, dtype=np.float64))
     return Own(lags.astype(np.float64), windows, products(estimator), products(true), gradient)
@@ -150,23 +145,30 @@ def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> O
 
 def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:
     """Mean |g_t|² of each environment, [N]: windows of one step."""
-    size = weights.here.shape[1]
-    found = [
-        _norms(view.traces(stream.observation[part, :size], stream.action[part, :size]), weights.here[part], 1)
-        for part in chunks(view, stream)
-    ]
+    found = [_norms(traces, here, 1) for traces, here in traced(view, stream, weights.here)]
     return np.concatenate(found).astype(np.float64)
 
 
-def measure_rows(view: View, stream: Stream, weights: Array) -> Floats:
+def measure_rows(view: View, stream: Stream, weights: Values) -> Values:
     """Mean gradient of each environment's steps, [N, P]."""
-    size = weights.shape[1]
-    return np.concatenate(
-        [
-            np.asarray(_rows(view.traces(stream.observation[part, :size], stream.action[part, :size]), weights[part]))
-            for part in chunks(view, stream)
-        ]
-    )
+    return np.concatenate([_rows(traces, here) for traces, here in traced(view, stream, weights)])
+
+
+def traced(view: View, stream: Stream, *weights: Values, extra: int = 0) -> Iterator[tuple[Any, ...]]:
+    """Traces of the first steps, as many as there are weights [N, S], and the weights, for one chunk of environments
+    after the other. The slices are NumPy's: every slice of JAX's is a program of its own."""
+    observation, action = np.asarray(stream.observation), np.asarray(stream.action)
+    size = weights[0].shape[1]
+    for part in chunks(view, stream, extra):
+        yield view.traces(observation[part, :size], action[part, :size]), *(each[part] for each in weights)
+
+
+def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
+    """Environments that are traced together: a divisor of N, so that all chunks are of one size."""
+    envs, steps = stream.action.shape[:2]
+    fit = max(1, CHUNK_BYTES // (4 * steps * (2 * view.step_floats(stream) + extra)))
+    size = max(d for d in divisors(envs) if d <= fit)
+    return [slice(first, first + size) for first in range(0, envs, size)]
 
 
 def products(found: Any) -> Floats:

@@ -24,7 +24,7 @@ from rollshape.gradients.variance import variance
 from rollshape.probes import measure
 from rollshape.probes.ask import Ask, checked
 from rollshape.probes.batches import collect_batches, measured_cosines, minibatch_table, pictures
-from rollshape.probes.collect import BURN_IN, DEFAULT_ENVS, Source, Stream, estimates, source
+from rollshape.probes.collect import Source, Stream, estimates, source
 from rollshape.probes.critic import TargetPoint, target_points
 from rollshape.probes.horizon import Direction, Horizon, direction, given_horizon, measured_horizon
 from rollshape.probes.result import Geometry, Probe
@@ -119,7 +119,8 @@ class _Opened:
         """The reference gradient at a checkpoint."""
         drawn = source(self.trainer, self.state(update), ask.num_envs, ask.start)
         try:
-            stream = drawn.draw(longest(self.trainer, ask), tail_steps(self.trainer), _key(ask, update, "direction"))
+            steps = max(window_lengths(self.trainer, ask, drawn.num_envs))
+            stream = drawn.draw(steps, tail_steps(self.trainer), _key(ask, update, "direction"))
             view = measure.policy_view(drawn.model, drawn.policy)
             return direction(update, measure.measure_rows(view, stream, estimates(drawn.spec, stream, lam=1.0)[0]))
         finally:
@@ -206,11 +207,6 @@ def _critic(
     return target_points(spec, stream, surface(size, windows, rng), rng), scales
 
 
-def longest(trainer: Trainer, ask: Ask) -> int:
-    """The longest window that is looked at."""
-    return max(window_lengths(trainer, ask, ask.num_envs or DEFAULT_ENVS))
-
-
 def window_lengths(trainer: Trainer, ask: Ask, envs: int) -> list[int]:
     """All T that divide the rollout_size and fit the probe, and the run's own."""
     observation = trainer.env.observation
@@ -242,7 +238,6 @@ def _key(ask: Ask, update: int, draw: str) -> Array:
 
 def _geometry(trainer: Trainer, drawn: Source, ask: Ask, lengths: list[int]) -> Geometry:
     spec, plan, tail, size = trainer.spec, trainer.plan, tail_steps(trainer), cast(int, ask.rollout_size)
-    burn_in = None if ask.start == "run" else cast(tuple[int, int], tuple(n * trainer.env.horizon for n in BURN_IN))
     constant = " less their mean, a constant" if spec.algo == "reinforce" and spec.baseline == "mean" else ""
     return Geometry(
         num_envs=plan.num_envs,
@@ -254,7 +249,7 @@ def _geometry(trainer: Trainer, drawn: Source, ask: Ask, lengths: list[int]) -> 
         tail_steps=tail,
         num_batches=ask.num_batches,
         start=ask.start,
-        burn_in=burn_in,
+        burn_in=drawn.burn_in,
         seed=ask.seed or 0,
         algo=spec.algo,
         gamma=spec.gamma,

@@ -1,0 +1,92 @@
+"""The surface that one probe predicts, against independent batches that are collected at every shape.
+
+Run: .venv/bin/python benchmarks/probe.py [environment …] [--batches 64]
+Early, middle and late in training: 10, 50 and 100 % of the updates. A ratio is predicted/collected variance, with a
+95 % interval from both sides: the probe's environments and the collected batches.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from rollshape.gradients.intervals import Z
+from rollshape.gradients.surface import surface
+from rollshape.probes import measure
+from rollshape.probes.batches import collect_batches
+from rollshape.probes.collect import source
+from rollshape.training import checkpoint
+from rollshape.training.run import open_run, train, use_compilation_cache
+from rollshape.training.streams import stream_key
+
+RUNS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 204_800},
+    "FrozenLake-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 204_800, "learning_rate": 3e-3},
+    "Pendulum-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 409_600, "gamma": 0.95, "learning_rate": 1e-3},
+    "gymnax:Breakout-MinAtar": {"num_envs": 64, "num_steps": 32, "total_timesteps": 1_024_000, "learning_rate": 1e-3},
+}
+SIZE, LENGTHS = 2048, (2, 8, 32, 128, 256)
+PROBE_ENVS, POOL, TAIL = 256, 2048, 0
+
+
+def main(environments: list[str], count: int) -> None:
+    use_compilation_cache()
+    print("| environment | update | return | N×T | predicted | collected | ratio | 95 % | |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    inside = total = 0
+    for name in environments:
+        with tempfile.TemporaryDirectory() as folder:
+            run = train(env=name, out=Path(folder) / "run", keep_checkpoints=10, **RUNS[name])
+            trainer, like = open_run(run.path)
+            kept = checkpoint.stored(run.path / "checkpoints")
+            for place in (1, len(kept) // 2, len(kept) - 1):
+                state = checkpoint.load(kept[place], like)
+                update = checkpoint.update_of(kept[place])
+                score = trainer.score(state, 0, 128).mean
+                for row, ok in compared(trainer, state, update, count):
+                    print(f"| {name} | {update} | {score:.1f} | {row} |", flush=True)
+                    inside, total = inside + ok, total + 1
+    print(f"\n{inside} of {total} ratios have 1 within their interval; {count} batches a shape.")
+
+
+def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[str, bool]]:
+    """A line for each shape, and whether its interval holds 1."""
+    key, rng = stream_key(1, "probe", update), np.random.default_rng(update)
+    probed = source(trainer, state, PROBE_ENVS, "stationary")
+    view = measure.policy_view(probed.model, probed.policy)
+    stream = probed.draw(max(LENGTHS), TAIL, key)
+    windows = [measure.measure_windows(view, stream, measure.advantages(probed.spec, stream, t)) for t in LENGTHS]
+    pool, lines = source(trainer, state, POOL, "stationary"), []
+    for i, point in enumerate(surface(SIZE, windows, rng)):
+        own = jax.random.fold_in(key, i + 1)
+        began = time.perf_counter()
+        batches = collect_batches(pool, view, point.num_envs, point.num_steps, count, own, lambda *_: None)
+        squares = ((batches.gradients - batches.gradients.mean(0)) ** 2).sum(1)
+        collected = squares.sum() / (count - 1)
+        error = np.hypot(
+            np.log(point.variance.high / point.variance.low) / 2,
+            Z * squares.std(ddof=1) / squares.mean() / np.sqrt(count),
+        )
+        ratio = point.variance.value / collected
+        low, high = ratio * np.exp(-error), ratio * np.exp(error)
+        ok = bool(low <= 1 <= high)
+        shape = f"{point.num_envs}×{point.num_steps}"
+        lines.append(
+            (f"{shape} | {point.variance.value:.3g} | {collected:.3g} | {ratio:.2f} | {low:.2f} … {high:.2f} | "
+             f"{'' if ok else 'off'}", ok)
+        )  # fmt: skip
+        print(f"{shape}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    return lines
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    count = int(words[words.index("--batches") + 1]) if "--batches" in words else 64
+    chosen = [word for word in words if word in RUNS]
+    main(chosen or list(RUNS), count)
