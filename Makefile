@@ -6,7 +6,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint test-peers bench bench-train clean
+.PHONY: demo test lint test-peers bench bench-train bench-gradients clean
 
 demo: $(VENV)/ready  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
@@ -28,6 +28,9 @@ bench: $(VENV)/ready  ## how fast it starts and plans
 
 bench-train: $(VENV)/ready  ## training speed and utilisation, beside SB3 where the peers are set up
 	$(BIN)/python benchmarks/train.py
+
+bench-gradients: $(VENV)/ready  ## what gradient statistics and the monitor cost, beside torch.func where there is torch
+	$(BIN)/python benchmarks/gradients.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with $(PYTHON)"

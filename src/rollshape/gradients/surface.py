@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -49,16 +51,20 @@ def windows(scores: Traces, num_steps: int, advantages: Array, reference: Array,
     `advantages` [N₀, T₀] are those of windows of T, `reference` those of λ = 1 without truncation, `long_window` those
     of the same λ at the longest T. The passes through the network are shared by all T.
     """
+    found = _measured(tuple(scores), num_steps, *(jnp.asarray(x) for x in (advantages, reference, long_window)))
+    return Windows(num_steps, *(np.asarray(x, np.float64) for x in found))
+
+
+@partial(jax.jit, static_argnums=1)
+def _measured(
+    scores: Traces, num_steps: int, advantages: Array, reference: Array, long_window: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The fields of `Windows`; one program, so that scaled traces are not stored but where they are used twice."""
     envs, steps = advantages.shape
     here = scaled(scores, advantages)
     norms = window_norms(reshaped(here, 2, (envs * steps // num_steps, num_steps)))
-    return Windows(
-        num_steps=num_steps,
-        window_norms=np.asarray(norms, np.float64).reshape(envs, -1).mean(1),
-        row_gram=np.asarray(row_gram(here), np.float64),
-        bias_gram=np.asarray(row_gram(scaled(scores, jnp.asarray(advantages) - reference)), np.float64),
-        window_bias_gram=np.asarray(row_gram(scaled(scores, jnp.asarray(advantages) - long_window)), np.float64),
-    )
+    off, window_off = (row_gram(scaled(scores, advantages - other)) for other in (reference, long_window))
+    return norms.reshape(envs, -1).mean(1), row_gram(here), off, window_off
 
 
 def surface(
