@@ -9,22 +9,29 @@ if TYPE_CHECKING:
     from rollshape.errors import RequestError, RunError
     from rollshape.geometry.dialects import fit_config, translate
     from rollshape.geometry.plan import Plan, plan
+    from rollshape.probes.probe import probe
+    from rollshape.probes.result import Probe
     from rollshape.training.run import Run, train
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Plan": "rollshape.geometry.plan",
+    "Probe": "rollshape.probes.result",
     "RequestError": "rollshape.errors",
     "RunError": "rollshape.errors",
     "fit_config": "rollshape.geometry.dialects",
     "plan": "rollshape.geometry.plan",
+    "probe": "rollshape.probes.probe",
     "Run": "rollshape.training.run",
     "train": "rollshape.training.run",
     "translate": "rollshape.geometry.dialects",
 }
 
-__all__ = ["Plan", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "train", "translate"]
+__all__ = [
+    "Plan", "Probe", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "probe", "train",
+    "translate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ COMMANDS = {
     "dialects": "the libraries that are spoken, and what each does",
     "train": "REINFORCE, A2C or PPO at any shape",
     "eval": "score a trained policy on fresh episodes",
+    "probe": "what a batch of a run's shape is worth, and of any other",
     "reproduce": "run again, and report the first difference",
     "study": "many shapes and seeds side by side, with intervals",
     "diagnose": "what became of each run, and why, by measured evidence",

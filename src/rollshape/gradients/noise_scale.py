@@ -38,10 +38,23 @@ class NoiseScales:
     naive: NoiseScale
 
 
-def noise_scales(step_norms: ArrayLike, row_gram: ArrayLike, num_steps: int, rng: np.random.Generator) -> NoiseScales:
-    """From mean |g_t|² of each environment [N] and the Gram matrix of window means [N, N], windows of T steps."""
-    resampled = Resampled({"step": step_norms, "row": np.diag(row_gram)}, {"norm": row_gram}, rng)
-    envs = resampled.num_envs
+def noise_scales(
+    step_norms: ArrayLike,
+    row_gram: ArrayLike,
+    num_steps: int,
+    rng: np.random.Generator,
+    *,
+    window_norms: ArrayLike | None = None,
+    num_envs: int | None = None,
+) -> NoiseScales:
+    """From mean |g_t|² of each environment [M] and the Gram matrix of window means [M, M], windows of T steps.
+
+    Where an environment gave several windows, its row is their mean and `window_norms` [M] its mean |window mean|². The
+    naive scale depends on the batch that it is taken from: N environments (default: all that were measured).
+    """
+    rows = np.diag(np.asarray(row_gram)) if window_norms is None else window_norms
+    resampled = Resampled({"step": step_norms, "row": rows}, {"norm": row_gram}, rng)
+    envs = num_envs or resampled.num_envs
     size = envs * num_steps
     return NoiseScales(
         clustered=_inverted(resampled, lambda q: q["norm"] / ((q["row"] - q["norm"]) * num_steps)),

@@ -70,9 +70,7 @@ def components(lags: Array, mean_squared: Array) -> Components:
     Σ_e |row_e|² follows from the lags, and N²|Ḡ|² = Σ_ef ⟨row_e, row_f⟩, so the U-statistic needs no N×N matrix.
     """
     envs, steps = lags.shape
-    gaps = np.arange(steps)
-    weights = np.where(gaps == 0, 1.0, 2.0 * (1 - gaps / steps)) / steps
-    row_norm = (lags * weights).sum() / envs
+    row_norm = (lags * _window_weights(steps)).sum() / envs
     squared_norm = (envs * mean_squared - row_norm) / (envs - 1)
     by_lag = lags.mean(0) - squared_norm
     step_variance = by_lag[0]
@@ -89,6 +87,12 @@ def components(lags: Array, mean_squared: Array) -> Components:
     )
 
 
+def _window_weights(steps: int) -> Floats:
+    """|window mean|² = Σ_k weight_k·(mean over t of ⟨g_t, g_{t+k}⟩), k < T."""
+    gaps = np.arange(steps)
+    return np.where(gaps == 0, 1.0, 2.0 * (1 - gaps / steps)) / steps
+
+
 def cluster_variance(row_gram: ArrayLike, rng: np.random.Generator) -> tuple[Estimate, Estimate]:
     """tr Var(G_B) and |G|² from rows alone, by their Gram matrix [N, N]."""
     resampled = Resampled({"row": np.diag(row_gram)}, {"norm": row_gram}, rng)
@@ -97,11 +101,16 @@ def cluster_variance(row_gram: ArrayLike, rng: np.random.Generator) -> tuple[Est
     return total, norm_estimate(row_gram)
 
 
-def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator) -> Variance:
-    """All components with intervals, from lag products [N, T] and the Gram matrix of rows [N, N]."""
+def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator, num_envs: int | None = None) -> Variance:
+    """All components with intervals, from lag products [M, T] and the Gram matrix of rows [M, M].
+
+    They are those of a batch of N environments (default: of the M that were measured). Where an environment gave
+    several windows, its lag products and its row are the means over them.
+    """
     lags, row_gram = np.asarray(lags, np.float64), np.asarray(row_gram, np.float64)
-    envs, steps = lags.shape
-    resampled = Resampled({"step": lags[:, 0], "row": np.diag(row_gram)}, {"norm": row_gram}, rng)
+    steps = lags.shape[1]
+    envs = num_envs or len(lags)
+    resampled = Resampled({"step": lags[:, 0], "row": lags @ _window_weights(steps)}, {"norm": row_gram}, rng)
     return Variance(
         num_envs=envs,
         num_steps=steps,

@@ -10,8 +10,8 @@ from typing import Literal
 import jax
 from jax import Array
 
-Stream = Literal["init", "env", "policy", "shuffle", "eval"]
-_INDEX: dict[Stream, int] = {"init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4}
+Stream = Literal["init", "env", "policy", "shuffle", "eval", "probe"]
+_INDEX: dict[Stream, int] = {"init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4, "probe": 5}
 
 
 def stream_key(seed: Array | int, stream: Stream, index: Array | int = 0) -> Array:

@@ -1,0 +1,250 @@
+"""Data of a checkpoint's policy from environments of the probe's own, so that the run's N limits nothing.
+
+Stationary: every environment takes 2 to 3 episode lengths of steps first, how many is drawn for each alone, so that no
+two share a phase. Or the run's own states. Normalisers of the run are constants here. Where a host environment only
+resets there is no transition, and that step is left out: all T steps of a window are transitions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.networks import ActorCritic
+from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
+from rollshape.envs.host import HostEnv
+from rollshape.envs.registry import make_host
+from rollshape.errors import RequestError
+from rollshape.gradients.intervals import MIN_ENVS
+from rollshape.training.loop import RunState, Trainer, on_one_device
+from rollshape.training.normaliser import Moments, normalise, scale
+from rollshape.training.rollout import Rollout, collect
+from rollshape.training.spec import Spec
+from rollshape.training.update import advantages
+
+Start = Literal["stationary", "run"]
+DEFAULT_ENVS = 256
+BURN_IN = (2, 3)  # episode lengths: at least, and less than
+
+
+class Stream(NamedTuple):
+    """N environments × L steps, [N, L, …]; observations and actions of the first T ≤ L of them."""
+
+    observation: Array  # [N, T, …] as the network saw it
+    action: Array
+    value: Array  # [N, L + 1]: also after the last step
+    reward: Array  # [N, L]
+    terminated: Array
+    truncated: Array
+    final_value: Array  # V(final observation) where truncated, else 0
+    steps: Array  # of the episode before the action
+
+
+class Source(ABC):
+    """N environments that can be drawn from again and again, independently."""
+
+    def __init__(self, trainer: Trainer, state: RunState, num_envs: int) -> None:
+        self.spec, self.policy, self.num_envs = trainer.spec, trainer.policy, num_envs
+        self.model, self.moments = on_one_device(state)
+        self._rewards: Moments | None = jax.device_put(state.rewards, jax.local_devices()[0])
+
+    @abstractmethod
+    def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
+        """T steps of all environments and a tail without observations, independent of every other draw."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what environments hold."""
+
+    def _rewarded(self, stream: Stream) -> Stream:
+        return stream if self._rewards is None else stream._replace(reward=scale(self._rewards, stream.reward))
+
+
+class FunctionalSource(Source):
+    """Fresh environments in every draw, or the run's own states."""
+
+    def __init__(self, trainer: Trainer, state: RunState, num_envs: int, begin: Start) -> None:
+        super().__init__(trainer, state, num_envs)
+        assert isinstance(trainer.env, FunctionalEnv)
+        self.env = trainer.env
+        self._episodes = jax.device_put(state.episodes, jax.local_devices()[0]) if begin == "run" else None
+
+    def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
+        burn, first, rest = jax.random.split(key, 3)
+        acting = (self.env, self.policy)
+        episodes = self._episodes
+        if episodes is None:
+            episodes = _stationary(*acting, self.num_envs, self.model, self.moments, burn)
+        episodes, stream = _followed(*acting, num_steps, self.model, self.moments, episodes, first)
+        if tail:
+            _, further = _followed(*acting, tail, self.model, self.moments, episodes, rest, seen=False)
+            stream = Stream(
+                stream.observation,
+                stream.action,
+                jnp.concatenate([stream.value[:, :-1], further.value], 1),
+                *(jnp.concatenate(pair, 1) for pair in zip(stream[3:], further[3:], strict=True)),
+            )
+        return self._rewarded(stream)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _stationary(
+    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
+) -> Episode:
+    """Episodes [N], each after a number of steps of its own."""
+    fresh, when, rest = jax.random.split(key, 3)
+    least, most = (lengths * env.horizon for lengths in BURN_IN)
+    counts = jax.random.randint(when, (num_envs,), least, most)
+
+    def step(i: Array, episodes: Episode) -> Episode:
+        act, move = jax.random.split(jax.random.fold_in(rest, i))
+        action = env.bounded(sample(policy, act, model(_seen(moments, episodes.observation))[0]))
+        following, _ = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, num_envs), episodes, action)
+        going = i < counts
+        mixed: Episode = jax.tree.map(
+            lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
+        )
+        return mixed
+
+    burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
+    return burnt
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="seen")
+def _followed(
+    env: FunctionalEnv, policy: Policy, num_steps: int, model: ActorCritic, moments: Moments | None,
+    episodes: Episode, key: Array, *, seen: bool = True,
+) -> tuple[Episode, Stream]:  # fmt: skip
+    """The next T steps; observations and actions only where they are to be `seen`."""
+    act, move = jax.random.split(key)
+    episodes, rollout = collect(env, policy, model, moments, episodes, (act, move), num_steps)
+    none = jnp.zeros((episodes.steps.shape[0], 0))
+    return episodes, Stream(
+        jnp.swapaxes(rollout.observation, 0, 1) if seen else none,
+        jnp.swapaxes(rollout.action, 0, 1) if seen else none,
+        jnp.concatenate([rollout.value.T, rollout.last_value[:, None]], 1),
+        *(x.T for x in (rollout.reward, rollout.terminated, rollout.truncated, rollout.final_value, rollout.steps)),
+    )
+
+
+class HostSource(Source):
+    """One pool of host environments. From one draw to the next each goes on for 1 to 2 episode lengths."""
+
+    def __init__(self, trainer: Trainer, state: RunState, num_envs: int) -> None:
+        super().__init__(trainer, state, num_envs)
+        self.env: HostEnv = make_host(self.spec.env, num_envs, **(self.spec.env_kwargs or {}))
+        self._act = jax.jit(self._chosen)
+        self._values = jax.jit(lambda observation: self.model.value(_seen(self.moments, observation)))
+        self._burn_in = BURN_IN
+
+    def close(self) -> None:
+        self.env.close()
+
+    def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
+        env, length, envs = self.env, num_steps + tail, np.arange(self.num_envs)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        if self._burn_in is BURN_IN:
+            env.reset(int(rng.integers(2**31)))
+        least, most = (lengths * env.horizon for lengths in self._burn_in)
+        self._burn_in = (1, 2)
+        counted = -rng.integers(least, most, self.num_envs)  # transitions since the window's begin
+        blank: dict[str, Any] = {}
+        i = 0
+        while counted.min() <= length:
+            observed, elapsed = env.current.copy(), env.elapsed  # a backend may write over its observations
+            action, value = (np.asarray(x) for x in self._act(jax.random.fold_in(key, i), observed))
+            outcome = env.step(env.bounded(action))
+            i += 1
+            final = np.zeros(self.num_envs, np.float32)
+            if outcome.truncated.any():
+                final = np.where(outcome.truncated, self._values(outcome.final_observation), 0.0)
+            columns = {
+                "observation": (observed, num_steps), "action": (action, num_steps), "value": (value, length + 1),
+                "reward": (outcome.reward, length), "terminated": (outcome.terminated, length),
+                "truncated": (outcome.truncated, length), "final_value": (final, length), "steps": (elapsed, length),
+            }  # fmt: skip
+            for name, (column, count) in columns.items():
+                if name not in blank:
+                    blank[name] = np.zeros((self.num_envs, count, *column.shape[1:]), column.dtype)
+                kept = outcome.valid & (counted >= 0) & (counted < count)
+                blank[name][envs[kept], counted[kept]] = column[kept]
+            counted += outcome.valid
+        stream = Stream(**{name: jnp.asarray(column) for name, column in blank.items()})
+        return self._rewarded(stream._replace(observation=_seen(self.moments, stream.observation)))
+
+    def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:
+        outputs, value = self.model(_seen(self.moments, observation))
+        return sample(self.policy, key, outputs), value
+
+
+def source(trainer: Trainer, state: RunState, num_envs: int | None, begin: Start) -> Source:
+    """Where the probe's data comes from, or a RequestError that says why not."""
+    own = trainer.plan.num_envs
+    if begin == "run" and num_envs not in (None, own):
+        raise RequestError(
+            "contradiction",
+            f"The run has {own} environments: their states cannot start {num_envs}.",
+            "Leave --num-envs out, or use --start stationary.",
+        )
+    count = own if begin == "run" else num_envs or DEFAULT_ENVS
+    if count < MIN_ENVS:
+        fix = "Use --start stationary." if begin == "run" else f"Use --num-envs {MIN_ENVS} or more."
+        raise RequestError(
+            "independent-environments",
+            f"A probe needs at least {MIN_ENVS} independent environments; got {count}.",
+            fix,
+        )
+    if isinstance(trainer.env, FunctionalEnv):
+        return FunctionalSource(trainer, state, count, begin)
+    if begin == "run":
+        raise RequestError(
+            "environment",
+            f"{trainer.spec.env} runs on the host: it cannot be set to the run's states again and again.",
+            "Use --start stationary.",
+        )
+    return HostSource(trainer, state, count)
+
+
+def estimates(
+    spec: Spec, stream: Stream, num_steps: int | None = None, lam: float | None = None
+) -> tuple[Array, Array]:
+    """(advantages, value targets), as training has them, of windows of T steps, [N, S]: S observed steps, as many as
+    whole windows take. Without T there is no edge: the tail is looked at as far as it goes.
+
+    REINFORCE's mean baseline is the mean of all: a constant.
+    """
+    observed, length = stream.action.shape[1], stream.reward.shape[1]
+    steps = num_steps or length
+    asked = replace(spec, env_kwargs=None, gae_lambda=spec.gae_lambda if lam is None else lam)  # hashable
+    size = observed if num_steps is None else observed // num_steps * num_steps
+    estimate, target = (x[:, :size] for x in _estimates(asked, stream, (jnp.arange(length) + 1) % steps == 0))
+    if spec.algo == "reinforce" and spec.baseline == "mean":
+        estimate = estimate - estimate.mean()
+    return estimate, target
+
+
+@partial(jax.jit, static_argnums=0)
+def _estimates(spec: Spec, stream: Stream, edge: Array) -> tuple[Array, Array]:
+    """A window's edge is a time limit: it bootstraps from where the step led and cuts the trace. One program so serves
+    every T."""
+    cut = edge & ~stream.terminated & ~stream.truncated
+    blank: Any = None
+    rollout = Rollout(
+        observation=blank, raw_observation=None, action=blank, log_prob=blank, value=stream.value[:, :-1].T,
+        reward=stream.reward.T, terminated=stream.terminated.T, truncated=(stream.truncated | cut).T,
+        final_value=jnp.where(cut, stream.value[:, 1:], stream.final_value).T, steps=blank, episode_return=blank,
+        episode_length=blank, last_value=stream.value[:, -1],
+    )  # fmt: skip
+    estimate, target = advantages(spec, rollout)
+    return estimate.T, target.T
+
+
+def _seen(moments: Moments | None, observation: Array) -> Array:
+    return observation if moments is None else normalise(moments, observation)

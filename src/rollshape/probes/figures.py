@@ -1,0 +1,182 @@
+"""Figures of a probe. Each says what its bars or bands are, and the command that made it."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.surface import Point
+from rollshape.probes.result import Probe
+from rollshape.probes.words import shape
+from rollshape.training.storage import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, GREY = "#3b6fb6", "#e08a2e", "#4c9a64", "#8a8a8a"
+INTERVAL = "95 % intervals over environments"
+
+
+def draw(probe: Probe, folder: Path) -> list[Path]:
+    """All figures as PNG files."""
+    figures: dict[str, Callable[[Probe], Figure]] = {
+        "surface": _surface, "sizes": _sizes, "variance": _variance, "autocorrelation": _autocorrelation,
+        "minibatch": _minibatch, "cosines": _cosines,
+    }  # fmt: skip
+    written = []
+    for name, make in figures.items():
+        figure, picture = make(probe), io.BytesIO()
+        figure.savefig(picture, format="png")
+        with replacing(folder / f"{name}.png", "probe again") as file:
+            file.write(picture.getvalue())
+        written.append(folder / f"{name}.png")
+    return written
+
+
+def _figure(probe: Probe, title: str, uncertainty: str, size: tuple[float, float] = (8.0, 5.0)) -> Figure:
+    """An empty figure with its title, and below what its uncertainty is and the command."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    figure.suptitle(f"{title}\n{Path(probe.run_dir).name}, update {probe.update:,}", fontsize=11)
+    command = "\n".join(textwrap.wrap(probe.command, int(size[0] * 14)))
+    figure.supxlabel(f"{uncertainty}\n{command}", fontsize=7, color=GREY)
+    return figure
+
+
+def _bars(estimates: list[Estimate]) -> dict[str, Any]:
+    """Heights and error bars; an interval need not hold its value in the middle."""
+    values = np.array([each.value for each in estimates])
+    low, high = (np.array([getattr(each, end) for each in estimates]) for end in ("low", "high"))
+    return {"height": values, "yerr": np.maximum([values - low, high - values], 0), "capsize": 2, "ecolor": GREY}
+
+
+def _surface(probe: Probe) -> Figure:
+    """bias² and variance/h of every split, stacked, for h = 1 and for the horizon; best and own are marked."""
+    horizon = probe.horizon.value
+    panels = [("one update", 1.0, probe.best)]
+    if horizon is not None and horizon != 1:
+        panels.append((f"over h = {horizon:.3g} updates", horizon, probe.best_over_horizon))
+    figure = _figure(
+        probe, f"Every split of {probe.geometry.rollout_size:,} steps: bias² + variance/h", f"{INTERVAL}, of the sum"
+    )
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, updates, best) in zip(axes, panels, strict=True):
+        places = np.arange(len(probe.surface))
+        bias2 = np.array([max(point.bias2.value, 0.0) for point in probe.surface])
+        noise = np.array([point.variance.value / updates for point in probe.surface])
+        error = _bars([point.mse if updates == 1 else point.score for point in probe.surface])
+        axis.bar(places, bias2, color=ORANGE, label="bias²")
+        axis.bar(
+            places, noise, bottom=bias2, color=BLUE, label="variance/h", yerr=error["yerr"], ecolor=GREY, capsize=2
+        )
+        for point, mark, colour in ((best, "best", GREEN), (probe.own, "run's", "black")):
+            if point is not None:
+                place = probe.surface.index(point)
+                height = 1.02 if mark == "best" else 1.09
+                axis.text(place, height, f"{mark}▾", color=colour, ha="center", transform=axis.get_xaxis_transform())
+        axis.set_xticks(places, [shape(point) for point in probe.surface], rotation=60, ha="right", fontsize=8)
+        axis.set_title(title, fontsize=9, pad=24)
+    axes[0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+def _sizes(probe: Probe) -> Figure:
+    """The score as a heat map over N and T, a diagonal for each rollout size."""
+    points = [*probe.surface, *(point for each in probe.sizes.values() for point in each)]
+    steps, envs = (sorted({getattr(p, name) for p in points}) for name in ("num_steps", "num_envs"))
+    grid = np.full((len(envs), len(steps)), np.nan)
+    for point in points:
+        grid[envs.index(point.num_envs), steps.index(point.num_steps)] = np.log10(point.score.value)
+    width = max((np.log10(p.score.high / p.score.low) / 2 for p in points if p.score.low > 0), default=0.0)
+    horizon = probe.horizon.value or 1.0
+    figure = _figure(
+        probe, f"log10(bias² + variance/{horizon:.3g}) by shape", f"95 % intervals of at most ±{width:.2g}", (8.0, 6.5)
+    )
+    axis = figure.subplots()
+    image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
+    figure.colorbar(image, ax=axis)
+    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=60)
+    axis.set_yticks(range(len(envs)), [str(n) for n in envs])
+    axis.set(xlabel="num_steps T", ylabel="num_envs N")
+
+    def mark(point: Point | None, sign: str, label: str) -> None:
+        if point is not None:
+            place = steps.index(point.num_steps), envs.index(point.num_envs)
+            axis.scatter(*place, marker=sign, s=90, facecolors="none", edgecolors="red", label=label)
+
+    mark(probe.best_over_horizon, "o", f"best of {probe.geometry.rollout_size:,}")
+    mark(probe.own, "s", "the run's")
+    axis.legend(fontsize=8, loc="upper right")
+    return figure
+
+
+def _variance(probe: Probe) -> Figure:
+    own, found = probe.geometry, probe.variance
+    figure = _figure(probe, f"Noise of a batch of {own.num_envs:,}×{own.num_steps:,}", INTERVAL, (6.0, 4.5))
+    axis = figure.subplots()
+    names = ("total", "single steps\n(Term 1)", "correlation along time\n(Term 2)")
+    axis.bar(names, **_bars([found.total, found.individual, found.covariance]), color=[GREY, BLUE, ORANGE])
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.set_ylabel("tr Var")
+    return figure
+
+
+def _autocorrelation(probe: Probe) -> Figure:
+    figure = _figure(probe, "Correlation of step gradients, k steps apart", INTERVAL, (7.0, 4.5))
+    axis, lags = figure.subplots(), probe.variance.autocorrelation
+    places = np.arange(len(lags))
+    axis.fill_between(places, [each.low for each in lags], [each.high for each in lags], color=BLUE, alpha=0.25)
+    axis.plot(places, [each.value for each in lags], color=BLUE, marker="." if len(lags) <= 64 else "")
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.set(xlabel="lag k", ylabel="ρ_k")
+    return figure
+
+
+def _minibatch(probe: Probe) -> Figure:
+    figure = _figure(probe, "Shuffled minibatches against their batch", "95 % intervals over batches", (9.0, 4.5))
+    sizes = [point.size for point in probe.minibatch]
+    for axis, name in zip(figure.subplots(1, 2), ("variance", "cosine"), strict=True):
+        measured = _bars([getattr(point, name) for point in probe.minibatch])
+        axis.errorbar(
+            sizes, measured["height"], yerr=measured["yerr"], fmt="o", color=BLUE, label="measured", capsize=2
+        )
+        predicted = [getattr(point, f"predicted_{name}") for point in probe.minibatch]
+        axis.plot(sizes, predicted, color=ORANGE, label="predicted")
+        axis.axvline(probe.geometry.minibatch_size, color=GREY, linestyle=":", label="the run's")
+        axis.set(
+            xscale="log", xlabel="minibatch_size M", ylabel="tr Var(G_M)" if name == "variance" else "cosine to G_B"
+        )
+    figure.axes[0].set_yscale("log")
+    figure.axes[0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+def _cosines(probe: Probe) -> Figure:
+    """Per-step cosines of batch 0 with batches 0…4 at two shapes; lines part the environments."""
+    rows, columns = len(probe.pictures), len(probe.pictures[0].cosine)
+    figure = _figure(
+        probe, "Cosines of step gradients, batch 0 against batches 0…4",
+        "single steps of one draw: exact cosines, no interval; lines part environments",
+        (2.4 * columns, 2.7 * rows + 1),
+    )  # fmt: skip
+    axes = figure.subplots(rows, columns, squeeze=False)
+    image: Any = None
+    for row, picture in zip(axes, probe.pictures, strict=True):
+        for k, axis in enumerate(row):
+            image = axis.imshow(picture.cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+            for edge in range(picture.num_steps, picture.num_envs * picture.num_steps, picture.num_steps):
+                axis.axhline(edge - 0.5, color="black", linewidth=0.3)
+                axis.axvline(edge - 0.5, color="black", linewidth=0.3)
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.set_title(f"against batch {k}", fontsize=8)
+        row[0].set_ylabel(f"{picture.num_envs}×{picture.num_steps}")
+    figure.colorbar(image, ax=axes, shrink=0.6)
+    return figure

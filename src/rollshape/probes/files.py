@@ -1,0 +1,25 @@
+"""What a probe leaves beside its run: RUN_DIR/probes/UPDATE/probe.json, and figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rollshape.probes.result import Probe
+from rollshape.training.storage import replacing, told
+
+THEN = "probe again"
+
+
+def save(probe: Probe, *, figures: bool = True) -> Path:
+    """The folder; a probe of the same update is written over."""
+    folder = Path(probe.run_dir) / "probes" / str(probe.update)
+    with told(folder, THEN):
+        folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "probe.json", THEN) as file:
+        file.write(json.dumps(probe.to_dict(), indent=2, allow_nan=False).encode())
+    if figures:
+        from rollshape.probes.figures import draw
+
+        draw(probe, folder)
+    return folder
