@@ -28,6 +28,7 @@ class Trial:
     seed: int
     spec: Spec
     plan: Plan
+    probe_at: tuple[float, ...] = ()  # shares of the run
 
     @property
     def shape(self) -> str:
@@ -78,7 +79,7 @@ def expand(study: Study) -> Expansion:
         raise RequestError("study", f"{study.name} has more than {MOST_TRIALS:,} trials.", "Use fewer points or seeds.")
     every, aligned = evaluation_grid([plan for _, _, plan in legal], study.evaluate_every)
     trials = [
-        _trial(point, replace(spec, seed=seed, **scoring(plan, every)), plan)
+        _trial(point, replace(spec, seed=seed, **scoring(plan, every)), plan, study)
         for point, spec, plan in legal
         for seed in study.seeds
     ]
@@ -126,10 +127,13 @@ def scoring(plan: Plan, every: int) -> dict[str, Any]:
     return {"eval_every": every, "log_every": max(1, round(every / plan.rollout_size))}
 
 
-def _trial(point: dict[str, Any], spec: Spec, plan: Plan) -> Trial:
+def _trial(point: dict[str, Any], spec: Spec, plan: Plan, study: Study) -> Trial:
+    """The first seed of every point is probed: a probe tells of a shape, and other seeds would cost more than they
+    add."""
     group = _digest(replace(spec, seed=0))
     label = f"{plan.num_envs}x{plan.num_steps}-{group}-seed{spec.seed}"
-    return Trial(label, group, point, spec.seed, spec, plan)
+    at = study.probe_at if spec.seed == study.seeds[0] else ()
+    return Trial(label, group, point, spec.seed, spec, plan, at)
 
 
 def _digest(spec: Spec) -> str:
