@@ -180,7 +180,10 @@ def predicted(name: str, found: Sequence[Prediction], task: Task, scores: Mappin
                 axis.annotate(label, (error, score.value), xytext=(6, 5), textcoords="offset points", fontsize=8)
                 titles[key] = f"{label}: predicted {error:.3g}, measured {score.value:.4g}"
                 rows.append((prediction.horizon, label, error, low, high, score.value, score.low, score.high))
-            axis.set(xscale="log", xlabel="predicted error, relative to the median shape", title=prediction.horizon)
+            axis.set_xscale("log")
+            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.xaxis.set_minor_formatter(lambda *_: "")
+            axis.set(xlabel="predicted error, relative to the median shape", title=prediction.horizon)
         axes[0].set_ylabel("final return")
         return _finished(name, caption, drawing, rows, titles=titles)
 

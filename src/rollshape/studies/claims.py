@@ -270,7 +270,7 @@ def policy_loss(tasks: Sequence[Task]) -> Claim:
     if len(shares) < 2:
         return Claim(claim, "not settled", ["Fewer than two runs climbed slowly enough to look at."], rule)
     found = summarised([value for value, _ in shares])
-    low, high = found.low or 0.0, found.high or 1.0
+    low, high = (found.value if end is None else end for end in (found.low, found.high))
     answer: Answer = "confirmed" if high < LITTLE else "refuted" if low > MUCH else "depends"
     return Claim(
         claim, answer,
@@ -316,6 +316,7 @@ def _undirected(claim: str, task: Task) -> Claim:
 
 RULES: dict[str, Callable[[str, Task], Claim]] = {
     "tradeoff": lambda claim, task: monotone(claim, task, "num_envs", 1),
+    "demo": lambda claim, task: monotone(claim, task, "num_envs", 1),  # the same, small
     "num-envs": num_envs,
     "num-steps": lambda claim, task: monotone(claim, task, "num_steps", -1),
     # areas reach to the shortest budget only, and up to there more budget has changed nothing

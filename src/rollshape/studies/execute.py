@@ -13,7 +13,7 @@ from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
 KEPT = 10  # checkpoints of a trial that is probed: between them h is measured
-PROBE: dict[str, Any] = {"num_envs": 256, "num_batches": 8}
+BATCHES = 8  # of the run's shape, for the cosines of a probe
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "Cannot allocate memory")
 
 
@@ -57,7 +57,7 @@ def _kept(spec: Spec) -> int:
     return min(KEPT, -(-updates // (spec.log_every or 1)))
 
 
-def probes(out: Path, at: Sequence[float]) -> Iterator[tuple[float, dict[str, Any]]]:
+def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, dict[str, Any]]]:
     """(share of the run, the document of its probe), each at the nearest checkpoint that was kept.
 
     h is that of the whole run and measured once. What cannot be measured leaves its reason instead of a document.
@@ -70,7 +70,8 @@ def probes(out: Path, at: Sequence[float]) -> Iterator[tuple[float, dict[str, An
     horizon: dict[str, Any] | None = None
     for share in at:
         nearest = min(stored, key=lambda update: abs(update - share * updates))
-        asked = PROBE if horizon is None else {**PROBE, "horizon": horizon["value"] or 1.0}
+        asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES}
+        asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
             document = probe(out, nearest, **asked).to_dict()
         except RequestError as error:

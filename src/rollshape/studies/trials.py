@@ -14,6 +14,7 @@ from rollshape.studies.study import MOST_TRIALS, Study
 from rollshape.training.spec import Spec, checked_spec
 
 EVALUATIONS = 20
+METAWORLD, METAWORLD_ENVS = "envpool:MetaWorld/", 512  # at 15 MB each, 7.7 GB a trial
 _POWER = {"fixed": 0.0, "sqrt": 0.5, "linear": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(Spec)}
 
@@ -29,6 +30,7 @@ class Trial:
     spec: Spec
     plan: Plan
     probe_at: tuple[float, ...] = ()  # shares of the run
+    probe_envs: int = 0
 
     @property
     def shape(self) -> str:
@@ -101,6 +103,12 @@ def _word(value: Any) -> str:
 def _planned(study: Study, point: dict[str, Any]) -> tuple[Spec, Plan]:
     spec = checked_spec(Spec(**(study.fixed | point)))
     plan = spec.plan()
+    if spec.env.startswith(METAWORLD) and plan.num_envs > METAWORLD_ENVS:
+        raise RequestError(
+            "study",
+            f"{plan.num_envs:,} environments of {spec.env} take {plan.num_envs * 15 / 1000:.1f} GB, 15 MB each.",
+            f"A study takes at most {METAWORLD_ENVS} of MetaWorld's.",
+        )
     if study.lr_rule != "fixed":
         growth = plan.minibatch_size / (study.lr_reference or plan.minibatch_size)
         spec = replace(spec, learning_rate=spec.learning_rate * growth ** _POWER[study.lr_rule])
@@ -133,7 +141,7 @@ def _trial(point: dict[str, Any], spec: Spec, plan: Plan, study: Study) -> Trial
     group = _digest(replace(spec, seed=0))
     label = f"{plan.num_envs}x{plan.num_steps}-{group}-seed{spec.seed}"
     at = study.probe_at if spec.seed == study.seeds[0] else ()
-    return Trial(label, group, point, spec.seed, spec, plan, at)
+    return Trial(label, group, point, spec.seed, spec, plan, at, study.probe_envs)
 
 
 def _digest(spec: Spec) -> str:

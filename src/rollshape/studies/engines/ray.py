@@ -79,7 +79,7 @@ class RemoteTrainer:
         return self._row
 
     def train(
-        self, spec: dict[str, Any], at: Sequence[float]
+        self, spec: dict[str, Any], at: Sequence[float], envs: int
     ) -> tuple[dict[str, Any], dict[str, bytes], dict[float, dict[str, Any]]]:
         """(result, files of the run directory by relative path, probes by share of the run)."""
         self._row = None
@@ -87,7 +87,7 @@ class RemoteTrainer:
             out = Path(scratch) / "run"
             given = Spec(**{name: fitted(name, value) for name, value in spec.items()})
             result = execute(given, out, self._keep, keep=bool(at))
-            probed = dict(probes(out, at)) if result.state == "done" else {}
+            probed = dict(probes(out, at, envs)) if result.state == "done" else {}
             files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
         return vars(result), files, probed
 
@@ -137,7 +137,7 @@ class RayWorker:
             if before is not None and (before.final or before.failures > failures):
                 return Event("end", trial.id, result=before.result)
             self._store.begins(trial.id)
-            training = self._actor.train.remote(trial.spec.to_dict(), trial.probe_at)
+            training = self._actor.train.remote(trial.spec.to_dict(), trial.probe_at, trial.probe_envs)
             self._follow(trial, training)
             told, files, probed = self._ray.get(training)
             result = Result(**told)
