@@ -1,4 +1,4 @@
-# make demo: set up and take the tour.  make test: set up and run every check.
+# make demo: set up and answer a question.  make test: set up and run every check.
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p) 2>/dev/null)))
 VENV := .venv
@@ -6,9 +6,12 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint test-peers bench bench-train bench-gradients clean
+.PHONY: demo tour test lint test-peers bench bench-train bench-gradients clean
 
-demo: $(VENV)/ready  ## a tour of the planner
+demo: $(VENV)/ready  ## 2×1024 or 1024×2? A study of six shapes, and its report
+	$(BIN)/rollshape study demo --out studies/demo
+
+tour: $(VENV)/ready  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
 
 test: lint  ## all checks but the peers'

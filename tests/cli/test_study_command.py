@@ -41,6 +41,20 @@ def test_a_study_is_shown_then_told_as_json(tmp_path: Path, capsys: pytest.Captu
     assert (point["num_envs"], point["num_steps"], point["done"]) == (8, 8, 2)
     assert point["final_return"]["method"] == "mean"
     assert document["illegal"][0]["rule"] == "contradiction"
+    assert document["report"]["verdict"] == "not settled"
+    assert shown.out.strip().endswith("report.html")
+    runs = [event for event in Store(tmp_path / "out").events() if event["event"] == "run"]
+    assert [event["command"].split()[:2] for event in runs] == [["rollshape", "study"]]  # the second had nothing to do
+
+
+def test_without_ray_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rollshape.studies.engines.ray.find_spec", lambda _: None)
+    out = tmp_path / "out"
+    assert main(["study", "tradeoff", "--engine", "ray", "--out", str(out)]) == 2
+    assert "pip install 'rollshape[ray]'" in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_wrong_ranking_is_charged_for_its_choice() -> None:
     assert found.regret.value == pytest.approx(5.0)
     assert found.regret.low is not None
     assert found.regret.high is not None
-    assert 3.9 <= found.regret.low < 5 < found.regret.high <= 6.1
+    assert 2 <= found.regret.low < 5 < found.regret.high <= 8.5  # of three runs: drawn by t
     assert (found.separated, found.concordant, found.concordance) == (5, 0, 0.0)
     assert found.to_dict()["concordance"] == 0.0
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "probe": "what a batch of a run's shape is worth, and of any other",
     "reproduce": "run again, and report the first difference",
     "study": "many shapes and seeds side by side, with intervals",
+    "report": "a study or a folder of runs as one page, its conclusion first",
     "diagnose": "what became of each run, and why, by measured evidence",
     "bench": "steps/s, compile time and utilisation at several shapes",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
 
 if TYPE_CHECKING:
+    from rollshape.reports.report import Report
     from rollshape.studies.run import Outcome
     from rollshape.studies.study import Study
 
@@ -42,22 +44,38 @@ def run(argv: Sequence[str]) -> int:
         raise RequestError("contradiction", "--address is that of a Ray cluster.", "Add --engine ray.")
     jobs = None if args.jobs is None else whole_number("jobs", args.jobs, most=10_000)
     out = Path(args.out) if args.out else Path("studies") / study.name
+    command = shlex.join(["rollshape", "study", *argv])
     if args.json:
-        outcome = run_study(study, out, engine=args.engine, jobs=jobs, address=args.address)
-        print_json(outcome.to_dict() | {"points": summary(outcome)})
+        outcome = run_study(study, out, engine=args.engine, jobs=jobs, address=args.address, command=command)
+        report = _report(outcome)
+        told = {"points": summary(outcome), "report": report.to_dict() if report else None}
+        print_json(outcome.to_dict() | told)
         return 0 if outcome.finished else 1
+    from rollshape.cli.report import show_report
     from rollshape.cli.study_view import StudyView, show_outcome
 
     try:
         with StudyView() as view:
             outcome = run_study(
-                study, out, engine=args.engine, jobs=jobs, address=args.address, begun=view.begun, watch=view.watch
-            )
+                study, out, engine=args.engine, jobs=jobs, address=args.address, command=command, begun=view.begun,
+                watch=view.watch,
+            )  # fmt: skip
     except KeyboardInterrupt:
         print(f"stopped; the same command goes on with {out}", file=sys.stderr)
         return 130
     show_outcome(outcome, summary(outcome))
+    report = _report(outcome)
+    if report is not None:
+        show_report(report)
     return 0 if outcome.finished else 1
+
+
+def _report(outcome: Outcome) -> Report | None:
+    """The report of a study of which something has been run."""
+    from rollshape.reports.report import write_report
+
+    begun = any(outcome.results[trial.id].state in ("done", "diverged") for trial in outcome.trials)
+    return write_report(outcome.store.path) if begun else None
 
 
 def _study(args: StudyArgs) -> Study:

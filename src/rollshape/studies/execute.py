@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from rollshape.studies.store import Result
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
+KEPT = 10  # checkpoints of a trial that is probed: between them h is measured
+BATCHES = 8  # of the run's shape, for the cosines of a probe
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "Cannot allocate memory")
 
 
@@ -18,15 +21,23 @@ class Interrupted(Exception):
     """The trial was asked to stop; its state is saved and it goes on from there."""
 
 
-def execute(spec: Spec, out: Path, on_row: Callable[[dict[str, Any]], None] | None = None) -> Result:
-    """Train to the end, from wherever an earlier attempt was stopped."""
+def execute(
+    spec: Spec, out: Path, on_row: Callable[[dict[str, Any]], None] | None = None, *, keep: bool = False
+) -> Result:
+    """Train to the end, from wherever an earlier attempt was stopped; `keep` checkpoints along the way to probe."""
     ended = _ended(spec, out)
     if ended is not None:
         return ended
     from rollshape.training.run import train
 
     try:
-        run = train(spec, out=out, resume=True, on_row=(lambda row, _: on_row(row)) if on_row else None)
+        run = train(
+            spec,
+            out=out,
+            resume=True,
+            keep_checkpoints=_kept(spec) if keep and not RunDirectory(out).exists() else None,
+            on_row=(lambda row, _: on_row(row)) if on_row else None,
+        )
     except MemoryError as error:
         return Result("failed", "out of memory", _text(error))
     except RequestError as error:
@@ -38,6 +49,41 @@ def execute(spec: Spec, out: Path, on_row: Callable[[dict[str, Any]], None] | No
     if run.status == "interrupted":
         raise Interrupted
     return _result(run.status, run.summary)
+
+
+def _kept(spec: Spec) -> int:
+    """Ten, or as many as there are logging intervals."""
+    updates = spec.plan().num_updates or 1
+    return min(KEPT, -(-updates // (spec.log_every or 1)))
+
+
+def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, dict[str, Any]]]:
+    """(share of the run, the document of its probe), each at the nearest checkpoint that was kept.
+
+    h is that of the whole run and measured once. What cannot be measured leaves its reason instead of a document.
+    """
+    from rollshape.probes.probe import probe
+    from rollshape.training import checkpoint
+
+    stored = [checkpoint.update_of(path) for path in checkpoint.stored(RunDirectory(out).checkpoints)]
+    updates = RunDirectory(out).read()["plan"]["num_updates"]
+    horizon: dict[str, Any] | None = None
+    for share in at:
+        nearest = min(stored, key=lambda update: abs(update - share * updates))
+        asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES}
+        asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
+        try:
+            document = probe(out, nearest, **asked).to_dict()
+        except RequestError as error:
+            yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
+            continue
+        except Exception as error:  # as in training: the trial has ended well, whatever its probe does
+            yield share, {"update": nearest, "error": _text(error)}
+            continue
+        horizon = horizon or document["horizon"]
+        del document["run_dir"]  # the folder may be moved
+        command = document["command"].replace(shlex.quote(str(out)), "RUN_DIR")
+        yield share, {**document, "horizon": horizon, "command": command}
 
 
 def _ended(spec: Spec, out: Path) -> Result | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ NOT_THE_SHAPE = ("seed", "log_every", "checkpoint_every", "eval_after", "eval_ev
 
 @dataclass(frozen=True)
 class Record:
-    """A run: its spec, plan, status and rows, and what was probed of it, moment by moment."""
+    """A run: its spec, plan, status and rows, what was probed of it, moment by moment, and how it ended."""
 
     path: Path
     spec: dict[str, Any]
@@ -26,6 +27,8 @@ class Record:
     status: str
     rows: list[dict[str, Any]]
     probes: dict[float, dict[str, Any]]
+    summary: dict[str, Any]
+    versions: dict[str, str]
 
     @property
     def shape(self) -> str:
@@ -58,12 +61,12 @@ class Record:
 def read_records(path: Path) -> list[Record]:
     """The run of a run directory, or the runs of a study or of a folder of runs."""
     if RunDirectory(path).exists():
-        return [_record(path, {})]
+        return [_record(path)]
     store = Store(path)
     if store.journal.exists():
         found = [_record(folder, store.probes(folder.name)) for folder in _runs(path / "trials")]
     else:
-        found = [_record(folder, {}) for folder in _runs(path)]
+        found = [_record(folder) for folder in _runs(path)]
     if not found:
         raise RequestError("run", f"{path} holds no run.", "Give a run directory, a study, or a folder of runs.")
     return found
@@ -73,7 +76,17 @@ def _runs(folder: Path) -> Iterator[Path]:
     yield from sorted(path.parent for path in folder.glob("*/run.json"))
 
 
-def _record(path: Path, probes: dict[float, dict[str, Any]]) -> Record:
+def _record(path: Path, probes: dict[float, dict[str, Any]] | None = None) -> Record:
     document = RunDirectory(path).read()
+    probes = _own_probes(path, document["plan"]["num_updates"]) if probes is None else probes
     rows = list(RunDirectory(path).rows())
-    return Record(path, document["spec"], document["plan"], document["status"], rows, probes)
+    told = document.get("summary") or {}
+    return Record(
+        path, document["spec"], document["plan"], document["status"], rows, probes, told, document["versions"]
+    )
+
+
+def _own_probes(path: Path, updates: int) -> dict[float, dict[str, Any]]:
+    """What `rollshape probe` left beside a run."""
+    found = sorted((path / "probes").glob("[0-9]*/probe.json"), key=lambda file: int(file.parent.name))
+    return {int(file.parent.name) / updates: json.loads(file.read_text()) for file in found}

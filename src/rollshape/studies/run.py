@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from rollshape.errors import RequestError
+from rollshape.geometry.machine import machine
+from rollshape.geometry.memory import human_bytes
 from rollshape.studies.engines.pool import Event
 from rollshape.studies.store import FINAL, Result, Store
 from rollshape.studies.study import Study
@@ -75,10 +79,18 @@ def run_study(
     engine: Engine = "local",
     jobs: int | None = None,
     address: str | None = None,
+    command: str = "",
     begun: Callable[[Outcome], None] | None = None,
     watch: Callable[[Event], None] | None = None,
 ) -> Outcome:
-    """Run what is left of a study; `begun` is told how it stands before, `watch` everything that happens."""
+    """Run what is left of a study; `begun` is told how it stands before, `watch` everything that happens.
+
+    The `command` is noted in the journal, with the machine.
+    """
+    if engine == "ray":
+        from rollshape.studies.engines.ray import check_installed
+
+        check_installed()
     expansion, store = expand(study), Store(out)
     ended = store.progress()
     left = [trial for trial in expansion.trials if trial.id not in ended or not ended[trial.id].final]
@@ -92,6 +104,7 @@ def run_study(
     if begun is not None:
         begun(_outcome(study, store, expansion))
     if left:
+        store.append({"event": "run", "command": command, "engine": engine, **_here()})
         _run_on(engine, store, left, jobs, address, watch or (lambda _: None))
     return _outcome(study, store, expansion)
 
@@ -108,6 +121,14 @@ def _run_on(
         from rollshape.studies.engines.local import run as run_locally
 
         run_locally(store, left, jobs, watch)
+
+
+def _here() -> dict[str, str]:
+    """This machine, and how busy it is with other things."""
+    here = machine()
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    told = f"{platform.machine()}, {here.cores} cores, {human_bytes(here.memory_bytes)}"
+    return {"machine": told, "load": load}
 
 
 def _outcome(study: Study, store: Store, expansion: Expansion) -> Outcome:

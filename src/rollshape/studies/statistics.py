@@ -59,11 +59,11 @@ def bootstrap(
 
     `statistic` takes the redrawn strata, each [resamples, runs], and gives [resamples].
     """
-    low, high = np.quantile(statistic(_redrawn(strata, resamples)), (0.025, 0.975))
+    low, high = np.quantile(statistic(redrawn(strata, resamples)), (0.025, 0.975))
     return float(low), float(high)
 
 
-def _redrawn(strata: Sequence[Floats], resamples: int) -> list[Floats]:
+def redrawn(strata: Sequence[Floats], resamples: int) -> list[Floats]:
     """Each stratum resampled with replacement, the same way at every call: a report repeats to the digit."""
     chance = np.random.default_rng(0)
     return [runs[chance.integers(0, runs.size, (resamples, runs.size))] for runs in strata]
@@ -90,12 +90,31 @@ def centre(values: Floats) -> Any:
     return interquartile_mean(values) if values.shape[-1] >= ENOUGH else values.mean(axis=-1)
 
 
+def drawn_centres(strata: Sequence[Floats], draws: int = RESAMPLES) -> Floats:
+    """[strata, draws]: centres as they might have come out, in proportion to how likely each is.
+
+    From ten runs on by bootstrap. Fewer would resample to centres that agree too well, so there the mean is drawn from
+    its t-distribution, x̄ + s·t/√n: two runs separate almost nothing, one run nothing at all.
+    """
+    chance = np.random.default_rng(1)
+    rows = []
+    for runs, again in zip(strata, redrawn(strata, draws), strict=True):
+        if runs.size >= ENOUGH:
+            rows.append(centre(again))
+        elif runs.size > 1:
+            error = runs.std(ddof=1) / runs.size**0.5
+            rows.append(runs.mean() + error * chance.standard_t(runs.size - 1, draws))
+        else:
+            rows.append(np.full(draws, np.nan))
+    return np.stack(rows)
+
+
 @dataclass(frozen=True)
 class Ranking:
     """A predicted order against the measured scores.
 
     `regret`: how much lower the predicted best scores than the measured best. `concordant` of `separated`: of the pairs
-    whose order the runs settle with a bootstrap probability above 0.95, so many are ordered as predicted.
+    whose order the runs settle with a probability above 0.95 (see `drawn_centres`), so many are ordered as predicted.
     """
 
     predicted_best: str
@@ -117,18 +136,18 @@ def compare_ranking(predicted: Mapping[str, float], measured: Mapping[str, Array
     """`predicted`: shape → a number that is lower where learning should be better (an MSE); `measured`: shape → scores.
 
     Only shapes that have both are compared. The regret is measured best − predicted best, its interval that of the
-    difference to the best of each resample, so it is never negative.
+    difference to the best of each draw, so it is never negative.
     """
     names = [name for name in predicted if name in measured]
     if not names:
         raise ValueError("no shape is both predicted and measured")
     strata = [np.asarray(measured[name], np.float64) for name in names]
     centres = np.array([float(centre(runs)) for runs in strata])
-    drawn = np.stack([centre(again) for again in _redrawn(strata, RESAMPLES)])  # [shapes, resamples]
+    drawn = drawn_centres(strata)
     best = min(range(len(names)), key=lambda i: predicted[names[i]])
     regrets = drawn.max(axis=0) - drawn[best]
-    low, high = np.quantile(regrets, (0.025, 0.975))
-    regret = Estimate(float(centres.max() - centres[best]), float(low), float(high), min(map(len, strata)), "regret")
+    low, high = (None if np.isnan(end) else float(end) for end in np.quantile(regrets, (0.025, 0.975)))
+    regret = Estimate(float(centres.max() - centres[best]), low, high, min(map(len, strata)), "regret")
     concordant = separated = 0
     for i in range(len(names)):
         for j in range(i):

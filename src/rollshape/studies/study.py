@@ -28,6 +28,7 @@ OWNED = {
 LR_RULES = ("fixed", "sqrt", "linear")
 MOST_TRIALS = 100_000
 DEFAULT_SEEDS = 5
+PROBE_ENVS, FEWEST_PROBE_ENVS = 256, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,7 @@ class Study:
     points: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     probe_at: tuple[float, ...] = ()
+    probe_envs: int = PROBE_ENVS
     lr_rule: str = "fixed"
     lr_reference: int | None = None
     evaluate_every: int | None = None
@@ -62,7 +64,7 @@ class Study:
             "fixed": _listed(self.fixed),
             "points": [_listed(point) for point in self.points],
             "seeds": list(self.seeds),
-            "probe": {"at": list(self.probe_at)},
+            "probe": {"at": list(self.probe_at), "num_envs": self.probe_envs},
             "lr_rule": self.lr_rule,
             "lr_reference": self.lr_reference,
             "evaluate_every": self.evaluate_every,
@@ -136,6 +138,7 @@ class _Reader:
             points=points,
             seeds=_seeds(values.get("seeds", DEFAULT_SEEDS), lambda *why: self.fail(("seeds",), *why)),
             probe_at=at,
+            probe_envs=self.probe_envs(),
             lr_rule=rule,
             lr_reference=reference,
             evaluate_every=self.positive("evaluate_every"),
@@ -215,13 +218,20 @@ class _Reader:
     def fractions(self) -> list[float]:
         probe = self.mapping("probe")
         for key in probe:
-            self.known(key, ("at",), ("probe", key), "probe has no key")
+            self.known(key, ("at", "num_envs"), ("probe", key), "probe has no key")
         at = probe.get("at", [])
         if not isinstance(at, list) or not all(
             isinstance(share, (int, float)) and not isinstance(share, bool) and 0 < share <= 1 for share in at
         ):
             self.fail(("probe", "at"), f"probe.at is {at!r}", "List shares of the run in (0, 1], such as [0.1, 0.5].")
         return sorted({float(share) for share in at})
+
+    def probe_envs(self) -> int:
+        count = self.mapping("probe").get("num_envs", PROBE_ENVS)
+        if not isinstance(count, int) or isinstance(count, bool) or not FEWEST_PROBE_ENVS <= count <= 2**20:
+            fix = f"Give a whole number from {FEWEST_PROBE_ENVS} on: intervals are over environments."
+            self.fail(("probe", "num_envs"), f"probe.num_envs is {count!r}", fix)
+        return count
 
 
 def _seeds(value: Any, fail: Callable[[str, str], NoReturn]) -> tuple[int, ...]:

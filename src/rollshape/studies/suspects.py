@@ -236,7 +236,8 @@ def short_window(run: Record, _: Sequence[Record]) -> Suspicion | None:
     while edge_weight(longer, spec["gamma"], spec["gae_lambda"]) > weight / 3 and longer < 4096:
         longer *= 2
     numbers = {"edge_weight": weight, "explained_variance": explained, "threshold": 0.35}
-    bias = [document["bias"]["window"]["relative"] for document in run.probes.values() if document.get("bias")]
+    found = [document["bias"]["window"]["relative"] for document in run.probes.values() if document.get("bias")]
+    bias = [value for value in found if value is not None]
     numbers |= {"window_bias": float(np.median(bias))} if bias else {}
     return Suspicion(
         "short-window", evidence(weight * unexplained, 0.35, 0.9),

@@ -14,6 +14,7 @@ from rollshape.studies.study import MOST_TRIALS, Study
 from rollshape.training.spec import Spec, checked_spec
 
 EVALUATIONS = 20
+METAWORLD, METAWORLD_ENVS = "envpool:MetaWorld/", 512  # at 15 MB each, 7.7 GB a trial
 _POWER = {"fixed": 0.0, "sqrt": 0.5, "linear": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(Spec)}
 
@@ -28,6 +29,8 @@ class Trial:
     seed: int
     spec: Spec
     plan: Plan
+    probe_at: tuple[float, ...] = ()  # shares of the run
+    probe_envs: int = 0
 
     @property
     def shape(self) -> str:
@@ -78,7 +81,7 @@ def expand(study: Study) -> Expansion:
         raise RequestError("study", f"{study.name} has more than {MOST_TRIALS:,} trials.", "Use fewer points or seeds.")
     every, aligned = evaluation_grid([plan for _, _, plan in legal], study.evaluate_every)
     trials = [
-        _trial(point, replace(spec, seed=seed, **scoring(plan, every)), plan)
+        _trial(point, replace(spec, seed=seed, **scoring(plan, every)), plan, study)
         for point, spec, plan in legal
         for seed in study.seeds
     ]
@@ -100,6 +103,12 @@ def _word(value: Any) -> str:
 def _planned(study: Study, point: dict[str, Any]) -> tuple[Spec, Plan]:
     spec = checked_spec(Spec(**(study.fixed | point)))
     plan = spec.plan()
+    if spec.env.startswith(METAWORLD) and plan.num_envs > METAWORLD_ENVS:
+        raise RequestError(
+            "study",
+            f"{plan.num_envs:,} environments of {spec.env} take {plan.num_envs * 15 / 1000:.1f} GB, 15 MB each.",
+            f"A study takes at most {METAWORLD_ENVS} of MetaWorld's.",
+        )
     if study.lr_rule != "fixed":
         growth = plan.minibatch_size / (study.lr_reference or plan.minibatch_size)
         spec = replace(spec, learning_rate=spec.learning_rate * growth ** _POWER[study.lr_rule])
@@ -126,10 +135,13 @@ def scoring(plan: Plan, every: int) -> dict[str, Any]:
     return {"eval_every": every, "log_every": max(1, round(every / plan.rollout_size))}
 
 
-def _trial(point: dict[str, Any], spec: Spec, plan: Plan) -> Trial:
+def _trial(point: dict[str, Any], spec: Spec, plan: Plan, study: Study) -> Trial:
+    """The first seed of every point is probed: a probe tells of a shape, and other seeds would cost more than they
+    add."""
     group = _digest(replace(spec, seed=0))
     label = f"{plan.num_envs}x{plan.num_steps}-{group}-seed{spec.seed}"
-    return Trial(label, group, point, spec.seed, spec, plan)
+    at = study.probe_at if spec.seed == study.seeds[0] else ()
+    return Trial(label, group, point, spec.seed, spec, plan, at, study.probe_envs)
 
 
 def _digest(spec: Spec) -> str:

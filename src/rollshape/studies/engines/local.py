@@ -84,7 +84,8 @@ class LocalWorker:
         self._listener.start()
 
     def assign(self, trial: Trial, failures: int) -> None:
-        order = {"trial": trial.id, "spec": trial.spec.to_dict(), "failures": failures}
+        order = {"trial": trial.id, "spec": trial.spec.to_dict(), "failures": failures, "probe_at": trial.probe_at,
+                 "probe_envs": trial.probe_envs}  # fmt: skip
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):  # its death is told by the listener
             self._process.stdin.write(json.dumps(order) + "\n")

@@ -11,13 +11,14 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.studies.engines.local import one_thread_environment
 from rollshape.studies.engines.pool import Event, Told, Watch, Worker, run_pool
-from rollshape.studies.execute import execute
+from rollshape.studies.execute import execute, probes
 from rollshape.studies.fields import fitted
 from rollshape.studies.store import Result, Store
 from rollshape.studies.trials import Trial
@@ -49,11 +50,14 @@ def run(store: Store, trials: Sequence[Trial], jobs: int | None, address: str | 
         ray.shutdown()
 
 
+def check_installed() -> None:
+    if find_spec("ray") is None:
+        raise RequestError("study", "Ray is not installed.", "pip install 'rollshape[ray]'")
+
+
 def _connected(address: str | None) -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise RequestError("study", "Ray is not installed.", "pip install 'rollshape[ray]'") from None
+    import ray
+
     try:
         if address is None:
             ray.init(log_to_driver=False, include_dashboard=False)
@@ -74,14 +78,18 @@ class RemoteTrainer:
     def latest(self) -> dict[str, Any] | None:
         return self._row
 
-    def train(self, spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """(result, files of the run directory by relative path)."""
+    def train(
+        self, spec: dict[str, Any], at: Sequence[float], envs: int
+    ) -> tuple[dict[str, Any], dict[str, bytes], dict[float, dict[str, Any]]]:
+        """(result, files of the run directory by relative path, probes by share of the run)."""
         self._row = None
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch) / "run"
-            result = execute(Spec(**{name: fitted(name, value) for name, value in spec.items()}), out, self._keep)
+            given = Spec(**{name: fitted(name, value) for name, value in spec.items()})
+            result = execute(given, out, self._keep, keep=bool(at))
+            probed = dict(probes(out, at, envs)) if result.state == "done" else {}
             files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        return vars(result), files
+        return vars(result), files, probed
 
     def _keep(self, row: dict[str, Any]) -> None:
         self._row = row
@@ -129,11 +137,13 @@ class RayWorker:
             if before is not None and (before.final or before.failures > failures):
                 return Event("end", trial.id, result=before.result)
             self._store.begins(trial.id)
-            training = self._actor.train.remote(trial.spec.to_dict())
+            training = self._actor.train.remote(trial.spec.to_dict(), trial.probe_at, trial.probe_envs)
             self._follow(trial, training)
-            told, files = self._ray.get(training)
+            told, files, probed = self._ray.get(training)
             result = Result(**told)
             _unpack(files, self._store.run_dir(trial.id))
+            for share, document in probed.items():
+                self._store.write_probe(trial.id, share, document)
             self._store.ends(trial.id, result)
         return Event("end", trial.id, result=result)
 

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any, TextIO
 
-from rollshape.studies.execute import Interrupted, execute
+from rollshape.studies.execute import Interrupted, execute, probes
 from rollshape.studies.fields import fitted
 from rollshape.studies.store import Store
 from rollshape.training.spec import Spec
@@ -58,7 +58,13 @@ def _run(store: Store, order: dict[str, Any], out: TextIO) -> None:
         store.begins(trial)
         tell("begin")
         spec = Spec(**{name: fitted(name, value) for name, value in order["spec"].items()})
-        result = execute(spec, store.run_dir(trial), lambda row: tell("row", row={name: row[name] for name in SHOWN}))
+        folder, at = store.run_dir(trial), order["probe_at"]
+        result = execute(spec, folder, lambda row: tell("row", row={name: row[name] for name in SHOWN}), keep=bool(at))
+        if result.state == "done":
+            for share, document in probes(
+                folder, [share for share in at if share not in store.probes(trial)], order["probe_envs"]
+            ):
+                store.write_probe(trial, share, document)
         store.ends(trial, result)
     tell("end", result=vars(result))
 

@@ -1,0 +1,46 @@
+"""`rollshape report`: a study or a folder of runs as one page that opens offline, its conclusion first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rollshape.cli.flags import CommonArgs, parse
+
+if TYPE_CHECKING:
+    from rollshape.reports.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportArgs(CommonArgs):
+    """Write report.html (one file, offline) and report.md into a study's folder, or into a folder of runs."""
+
+    directory: Annotated[str, "a study, a folder of runs, or a run directory"]
+
+
+def run(argv: Sequence[str]) -> None:
+    args = parse(ReportArgs, "report", argv)
+    from rollshape.cli.output import print_json
+    from rollshape.reports.report import write_report
+
+    report = write_report(Path(args.directory))
+    if args.json:
+        print_json(report.to_dict())
+    else:
+        show_report(report)
+
+
+def show_report(report: Report) -> None:
+    """The conclusion in words, and where the page is."""
+    from rich.markup import escape
+
+    from rollshape.cli.output import console
+
+    out = console()
+    out.print(f"\n[bold]{escape(report.title)}[/]")
+    out.print(f"[bold]{escape(report.claims[0].answer.upper())}[/]")
+    for line in report.summary:
+        out.print(escape(line))
+    out.print(f"\n{escape(str(report.html))}")

@@ -1,0 +1,1 @@
+"""What people read: figures, tables, and one self-contained page."""

@@ -1,0 +1,159 @@
+"""The page is one file, says its conclusion first, escapes what it is given, and does without what is missing."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.reports.runs import folder_of, probe_document, spec_of, write_run
+
+from rollshape.cli import main
+from rollshape.errors import RequestError
+from rollshape.reports.report import write_report
+from rollshape.studies.store import Result, Store
+from rollshape.studies.study import study_from
+from rollshape.studies.trials import expand
+
+HOSTILE = '<script>alert(1)</script> "quoted" & $\\frac{$ | `x` ]( http://evil.example'
+
+
+class Page(HTMLParser):
+    """What a browser would load, and the text that a reader sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action", "poster"):
+                self.loads.append(value or "")
+        if tag in ("link", "iframe", "object", "embed", "img", "base"):
+            self.loads.append(f"<{tag}>")
+
+
+def study_folder(path: Path, claim: str = "More is better.", env: str = "CartPole-v1", name: str = "tradeoff") -> Store:
+    """A study of three shapes as if it had been run, with a probe of each and points that went wrong."""
+    study = study_from(
+        {"title": "Title", "claim": claim, "env": env, "points": [{"num_envs": n} for n in (2, 32, 1024, 3000)],
+         "fixed": {"rollout_size": 2048, "num_minibatches": 4, "total_timesteps": 2048 * 40}, "seeds": 11,
+         "probe": {"at": [0.5]}}, name,
+    )  # fmt: skip
+    store = Store(path)
+    store.begin(study)
+    ends = {2: 400.0, 32: 300.0, 1024: 100.0}
+    for trial in expand(study).trials:
+        if trial.seed == 10:
+            store.ends(trial.id, Result("failed", "out of memory", f"no memory for {HOSTILE}"))
+            continue
+        write_run(store.run_dir(trial.id), trial.spec, ends[trial.plan.num_envs])
+        store.ends(trial.id, Result("done", summary={"final_return": 1.0}))
+        if trial.probe_at:
+            store.write_probe(trial.id, 0.5, probe_document({1024: (4.0, 0.1), 64: (1.0, 0.5), 2: (0.1, 0.9)}))
+    return store
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study")
+    study_folder(path, claim=HOSTILE)
+    write_report(path)
+    return path
+
+
+def test_nothing_is_loaded_from_anywhere(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    page = Page(text)
+    assert all(link.startswith(("#", "data:text/csv", "data:image/png")) for link in page.loads), page.loads
+    assert "url(http" not in text
+    assert "default-src 'none'" in text
+    assert len(text) < 6_000_000
+
+
+def test_text_of_files_is_escaped(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    assert Page(text).tags.count("script") == 1  # our own
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script>alert" not in text
+    assert "<script>" not in (written / "report.md").read_text()
+
+
+def test_figures_are_drawn_and_their_data_can_be_taken_along(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    names = re.findall(r'<figure id="([^"]+)"', text)
+    kinds = {"timesteps", "seconds", "gradient-steps"}
+    assert {f"curves-0-{kind}" for kind in kinds} | {"finals-0", "predicted-0", "surface-0"} == set(names)
+    for name in names:
+        assert (written / "report" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f"report/{name}.png" in (written / "report.md").read_text()
+    assert text.count('<g id="curves-0-timesteps-s0-seed') == 10  # all seeds that have a curve
+    data = re.search(r'download="finals-0.csv" href="data:text/csv;base64,([^"]+)"', text)
+    assert data is not None
+    rows = base64.b64decode(data.group(1)).decode().splitlines()
+    assert rows[0] == "group,final_return,centre,low,high"
+    assert len(rows) == 1 + 30
+
+
+def test_the_conclusion_comes_first_and_says_what_the_runs_hold(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    answer = text.index('class="answer refuted"')
+    assert answer < text.index("<section")
+    assert re.search(r"2×1024 ends highest, at (39|40)\d", text)
+    assert "A probe&#x27;s h = 1 would have chosen 32×64: regret" not in text  # 0.1 + 0.9 is the least at h = 1
+    assert "A probe&#x27;s h = 1 would have chosen 1024×2" in text
+    assert "A probe&#x27;s measured h would have chosen 2×1024: regret 0 [0, " in text  # 0.1 + 4/10
+
+
+def test_what_went_wrong_is_told(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    assert "Illegal: num_envs 3000." in text
+    assert "Failed: 2x1024" in text
+    assert "no memory for" in text
+
+
+def test_a_plain_folder_has_a_report_that_says_what_is_missing(tmp_path: Path) -> None:
+    report = write_report(folder_of(tmp_path / "runs", {8: 100.0, 64: 200.0}, seeds=2))
+    text = report.html.read_text()
+    assert report.claims[0].answer == "not settled"
+    assert "No run was probed" in text
+    assert "2 runs a shape are an anecdote" in text
+
+
+def test_runs_that_have_not_ended_diverged_or_were_not_scored_do_not_break_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", spec_of(8), 100.0, "running")
+    write_run(tmp_path / "b", spec_of(8, 1), 100.0, "diverged")
+    write_run(tmp_path / "c", spec_of(64), 100.0, eval_return=None, policy_loss=None)
+    text = write_report(tmp_path).html.read_text()
+    assert "the curves are training returns" in text
+    assert "a is running" in text
+
+
+def test_a_run_directory_alone_has_a_report(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", spec_of(8, env=HOSTILE[:25]), 100.0)
+    text = write_report(path).html.read_text()
+    assert "1 run a shape is an anecdote" in text
+    assert "<script>alert" not in text
+
+
+def test_a_folder_without_runs_is_a_wrong_request(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="holds no run"):
+        write_report(tmp_path)
+    write_run(tmp_path / "a", spec_of(8), 100.0)
+    (tmp_path / "a" / "metrics.jsonl").unlink()
+    with pytest.raises(RequestError, match="has a row of metrics"):
+        write_report(tmp_path)
+
+
+def test_the_command_prints_the_conclusion_and_the_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(folder_of(tmp_path / "runs", {8: 100.0, 64: 200.0}, seeds=2))
+    assert main(["report", folder]) == 0
+    shown = capsys.readouterr().out
+    assert shown.strip().endswith("report.html")
+    assert "64×32 ends highest" in shown
+    assert main(["report", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "not settled"

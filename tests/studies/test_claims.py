@@ -1,0 +1,152 @@
+"""Verdicts follow their stated rules, and say nothing where runs settle nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.reports.runs import folder_of, probe_document, spec_of, write_run
+
+from rollshape.studies.claims import as_good_as_best, pairs, policy_loss, rising, verdicts
+from rollshape.studies.groups import Task, tasks
+from rollshape.studies.ranking import predictions
+from rollshape.studies.ranking import tests as ranking_tests
+from rollshape.studies.records import read_records
+from rollshape.studies.statistics import drawn_centres
+
+
+def runs(centre: float, count: int = 12, seed: int = 0) -> Any:
+    return centre + np.random.default_rng(seed).normal(size=count)
+
+
+def test_a_claim_is_confirmed_refuted_or_depends_on_the_separated_pairs() -> None:
+    up = {"a": runs(0), "b": runs(5, seed=1), "c": runs(10, seed=2)}
+    labels = ["a", "b", "c"]
+    assert rising(up, labels)[0] == "confirmed"
+    assert rising(up, labels, -1)[0] == "refuted"
+    assert rising(up, ["a", "c", "b"])[0] == "depends"
+    assert "c to b, -" in rising(up, ["a", "c", "b"])[1]
+    assert rising({name: runs(0, seed=5) for name in labels}, labels)[0] == "not settled"
+
+
+def test_chance_settles_few_studies() -> None:
+    """Six shapes without any difference: at most about one study of twenty separates a pair."""
+    wrong = 0
+    for study in range(60):
+        chance = np.random.default_rng(study)
+        wrong += any(pair.sign for pair in pairs({str(i): chance.normal(size=12) for i in range(6)}, list("012345")))
+    assert wrong <= 12  # the bootstrap of twelve runs is a little too narrow
+
+
+def test_two_runs_separate_almost_nothing_and_one_nothing() -> None:
+    assert not pairs({"a": np.array([1.0, 2.0]), "b": np.array([8.0, 9.5])}, ["a", "b"])[0].sign
+    assert pairs({"a": runs(0, 5), "b": runs(30, 5, 1)}, ["a", "b"])[0].sign == 1
+    assert not pairs({"a": np.array([1.0]), "b": runs(30)}, ["a", "b"])[0].sign
+    assert np.isnan(drawn_centres([np.array([1.0])])).all()
+
+
+def test_what_cannot_be_told_from_the_best_is_as_good() -> None:
+    scores = {"a": runs(0), "b": runs(10, seed=1), "c": runs(10.1, seed=1)}
+    assert as_good_as_best(scores) == ("c", ["b", "c"])
+
+
+def read(path: Path) -> list[Task]:
+    return tasks(read_records(path))
+
+
+def test_tradeoff(tmp_path: Path) -> None:
+    found = verdicts("tradeoff", "claim", read(folder_of(tmp_path, {2: 100.0, 32: 300.0, 512: 200.0})))
+    assert found[0].answer == "depends"
+    assert found[0].reasons[0].startswith("32×64 ends highest")
+    assert found[0].numbers == {"final return": "depends", "area under the curve": "depends"}
+
+
+def test_num_envs_must_also_fail(tmp_path: Path) -> None:
+    worse = {2: 300.0, 32: 200.0, 512: 100.0}
+    assert verdicts("num-envs", "", read(folder_of(tmp_path / "worse", worse)))[0].answer == "depends"
+    found = verdicts("num-envs", "", read(folder_of(tmp_path / "fail", {2: 300.0, 32: 200.0, 512: 20.0})))[0]
+    assert found.answer == "confirmed"
+    assert found.numbers["failed"] > 6
+
+
+def test_total_timesteps_is_judged_by_the_end(tmp_path: Path) -> None:
+    for budget, end in ((20, 100.0), (40, 200.0)):
+        for seed in range(4):
+            write_run(tmp_path / f"{budget}-{seed}", spec_of(32, seed, total_timesteps=2048 * budget), end)
+    (task,) = read(tmp_path)
+    assert [group.label for group in task.groups] == ["total_timesteps 40960", "total_timesteps 81920"]
+    found = verdicts("total-timesteps", "", [task])[0]
+    assert (found.answer, list(found.numbers)) == ("confirmed", ["final return"])
+
+
+@pytest.mark.parametrize(
+    ("ends", "answer"),
+    [
+        ({64: 300.0, 256: 300.0, 512: 300.0, 2048: 100.0}, "confirmed"),
+        ({64: 100.0, 256: 100.0, 512: 100.0, 2048: 300.0}, "refuted"),
+        ({64: 100.0, 256: 300.0, 512: 300.0, 2048: 100.0}, "depends"),
+    ],
+)
+def test_minibatch(tmp_path: Path, ends: dict[int, float], answer: str) -> None:
+    for size, end in ends.items():
+        for seed in range(10):
+            spec = spec_of(64, seed, num_minibatches=None, minibatch_size=size)
+            write_run(tmp_path / f"{size}-{seed}", spec, end)
+    assert verdicts("minibatch", "", read(tmp_path))[0].answer == answer
+
+
+@pytest.mark.parametrize(
+    ("none", "burnt", "answer"),
+    [
+        ((200.0, 200.0), (200.0, 300.0), "confirmed"),
+        ((200.0, 300.0), (200.0, 300.0), "refuted"),
+        ((200.0, 300.0), (250.0, 400.0), "depends"),
+        ((200.0, 200.0), (200.0, 200.0), "not settled"),
+    ],
+)
+def test_reset_phase(tmp_path: Path, none: tuple[float, ...], burnt: tuple[float, ...], answer: str) -> None:
+    for stagger, ends in (("none", none), ("burn-in", burnt)):
+        folder_of(tmp_path / stagger, dict(zip((8, 256), ends, strict=True)), 10, stagger=stagger)
+    found = [*read_records(tmp_path / "none"), *read_records(tmp_path / "burn-in")]
+    assert verdicts("reset-phase", "", tasks(found))[0].answer == answer
+
+
+def test_delay_finds_the_flip(tmp_path: Path) -> None:
+    ends = {1: {8: 100.0, 1024: 300.0}, 16: {8: 300.0, 1024: 100.0}}  # T = 256 and 2
+    for delay, by_envs in ends.items():
+        for num_envs, end in by_envs.items():
+            for seed in range(10):
+                spec = spec_of(num_envs, seed, env="tabular:DelayChain-v0", env_kwargs={"delay": delay})
+                write_run(tmp_path / f"{delay}-{num_envs}-{seed}", spec, end)
+    found = verdicts("delay", "", read(tmp_path))
+    assert found[0].answer == "confirmed"
+    assert found[0].numbers["flip"] == 16
+    assert "falls from 1,024 to 8 at a delay of 16" in found[0].reasons[-1]
+
+
+def test_a_policy_loss_near_zero_is_put_to_the_test(tmp_path: Path) -> None:
+    for seed in range(4):
+        write_run(tmp_path / "flat" / str(seed), spec_of(8, seed), 300.0)  # as near to 0 all the time
+        write_run(tmp_path / "falls" / str(seed), spec_of(8, seed), 300.0, policy_loss=lambda share: 0.1 - 0.09 * share)
+    assert policy_loss(read(tmp_path / "flat")).answer == "refuted"
+    assert policy_loss(read(tmp_path / "falls")).answer == "confirmed"
+    write_run(tmp_path / "none" / "0", spec_of(8), 20.0)
+    assert policy_loss(read(tmp_path / "none")).answer == "not settled"
+
+
+def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None:
+    folder_of(tmp_path, {2: 400.0, 32: 300.0, 1024: 100.0})
+    folder = tmp_path / "2-0" / "probes" / "20"
+    folder.mkdir(parents=True)
+    document = probe_document({1024: (4.0, 0.1), 64: (1.0, 0.5), 2: (0.1, 1.5)})
+    (folder / "probe.json").write_text(json.dumps(document))
+    (task,) = read(tmp_path)
+    one, measured = predictions(task)
+    np.testing.assert_allclose(list(one.errors.values()), np.array([4.1, 1.5, 1.6]) / 1.6)
+    np.testing.assert_allclose(list(measured.errors.values()), np.array([0.5, 0.6, 1.51]) / 0.6)
+    first = ranking_tests(task)[0].ranking
+    assert (first.predicted_best, first.measured_best, first.separated, first.concordant) == ("32×64", "2×1024", 3, 1)
+    assert first.regret.value == pytest.approx(100, abs=10)
+    second = ranking_tests(task)[2].ranking
+    assert (second.predicted_best, second.concordant, second.regret.value) == ("2×1024", 3, 0.0)

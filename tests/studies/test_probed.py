@@ -1,0 +1,54 @@
+"""A study's probes: the first seed of a point, at the checkpoints nearest to the shares that are asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from rollshape.errors import RequestError
+from rollshape.reports.report import write_report
+from rollshape.studies.run import run_study
+from rollshape.studies.study import Study, study_from
+from rollshape.studies.trials import expand
+
+
+def tiny(**more: object) -> Study:
+    values = {
+        "env": "FrozenLake-v1", "fixed": {"num_steps": 2, "num_epochs": 1, "num_minibatches": 1,
+                                          "total_timesteps": 160, "hidden_sizes": [4]},
+        "points": [{"num_envs": 2}], "seeds": 2, "probe": {"at": [0.5, 1.0], "num_envs": 32}, **more,
+    }  # fmt: skip
+    return study_from(values, "tiny")
+
+
+def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tmp_path: Path) -> None:
+    outcome = run_study(tiny(), tmp_path / "out", jobs=1)
+    assert outcome.finished
+    first, second = outcome.trials
+    found = outcome.store.probes(first.id)
+    assert outcome.store.probes(second.id) == {}
+    assert [document["update"] for document in found.values()] == [20, 40]
+    assert found[0.5]["horizon"] == found[1.0]["horizon"]  # measured once, over all that was kept
+    assert len(found[0.5]["horizon"]["checkpoints"]) > 1
+    assert found[0.5]["geometry"]["probe_envs"] == 32
+    assert found[0.5]["command"].startswith("rollshape probe RUN_DIR --checkpoint 20 ")
+    text = write_report(tmp_path / "out").html.read_text()
+    assert '<figure id="surface-0"' in text
+    assert '<figure id="predicted-0"' not in text
+
+
+def test_what_can_be_asked_of_probes() -> None:
+    assert [trial.probe_at for trial in expand(tiny()).trials] == [(0.5, 1.0), ()]
+    assert tiny().to_dict()["probe"] == {"at": [0.5, 1.0], "num_envs": 32}
+    assert tiny(probe={"at": [0.5]}).probe_envs == 256
+    for wrong in (31, 64.5, True, "many"):
+        with pytest.raises(RequestError, match="num_envs is"):
+            tiny(probe={"num_envs": wrong})
+
+
+def test_metaworld_takes_at_most_512_environments() -> None:
+    points = [{"num_envs": 256}, {"num_envs": 2048}]
+    fixed = {"num_steps": 4, "total_timesteps": 10_000}
+    found = expand(tiny(env="envpool:MetaWorld/Push-v3", points=points, fixed=fixed))
+    assert [trial.plan.num_envs for trial in found.trials] == [256, 256]
+    (illegal,) = found.illegal
+    assert "30.7 GB" in illegal.message
