@@ -1,4 +1,4 @@
-"""SAC's parts against what can be worked out: densities that integrate to one, values by hand, gradients' directions."""
+"""SAC's parts against what can be worked out: densities that integrate to one, values by hand, slopes."""
 
 import math
 

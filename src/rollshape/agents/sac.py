@@ -135,6 +135,13 @@ def new_agent(
     )  # fmt: skip
 
 
+def random_actions(policy: SoftPolicy, key: Array, shape: tuple[int, ...]) -> Array:
+    """Uniform over the action space, before anything was learned."""
+    if isinstance(policy, SquashedGaussian):
+        return policy.bounded(jax.random.uniform(key, (*shape, policy.num_outputs // 2), minval=-1.0, maxval=1.0))
+    return jax.random.randint(key, shape, 0, policy.num_outputs)
+
+
 def encoded_width(action: Action) -> int:
     if isinstance(action, Continuous):
         return action.dim
@@ -177,9 +184,7 @@ def critic_targets(reward: Array, terminated: Array, next_value: Array, gamma: f
 
 def critic_loss(critics: Network, policy: SoftPolicy, batch: Batch, targets: Array) -> Array:
     """Σ over the twins of ½·mean((Q − y)²)."""
-    return 0.5 * jnp.sum(
-        jnp.mean((q_values(critics, policy, batch.observation, batch.action) - targets) ** 2, axis=-1)
-    )
+    return 0.5 * jnp.sum(jnp.mean((q_values(critics, policy, batch.observation, batch.action) - targets) ** 2, axis=-1))
 
 
 def actor_loss(
