@@ -28,6 +28,8 @@ from rollshape.training.replay import (
     too_long,
     transitions,
 )
+from rollshape.training.replay_update import Drawn, told_rewards
+from rollshape.training.spec import Spec
 
 NUM_ENVS, STEPS = 2, 4
 PLAN = plan(algo="rrd", num_envs=NUM_ENVS, steps_per_iteration=NUM_ENVS * STEPS, buffer_size=2 * 20)
@@ -134,6 +136,9 @@ def test_every_transition_that_fits_is_drawn_with_its_successor_as_often_as_any_
         assert float(replay.reward[here[i]]) == pytest.approx(told[1], abs=1e-5)
         assert float(shown[i]) == pytest.approx(told[2], abs=1e-4)
         assert bool(replay.kind[here[i]] == TERMINAL) == told[3]
+    drawn = Drawn(env, position, None)
+    np.testing.assert_array_equal(told_rewards(Spec(algo="sac"), replay, drawn), replay.reward[here])
+    np.testing.assert_array_equal(told_rewards(Spec(algo="sac", episodic_reward=True), replay, drawn), shown)
     mean = DRAWS / len(counts)
     assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())
 

@@ -6,6 +6,7 @@ Continuous actions are a squashed Gaussian's; with discrete ones the expectation
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from rollshape.errors import RequestError
 
 SoftPolicy = SquashedGaussian | Categorical
 TWINS = 2
-DISCRETE_ENTROPY = 0.98  # of the largest one: the target for discrete actions
+DISCRETE_ENTROPY = 0.5  # of the largest one; Christodoulou's .98 keeps a policy of two choices near a coin's
 
 
 class Batch(NamedTuple):
@@ -35,7 +36,10 @@ class Batch(NamedTuple):
 
 
 class Network(eqx.Module):
-    """`copies` towers of ReLU layers side by side, over features of an observation and of what is put beside them."""
+    """`copies` towers of ReLU layers side by side, over features of an observation and of what is put beside them.
+
+    Weights start uniform within ±1/√in, as PyTorch's do.
+    """
 
     encoder: PictureEncoder | None
     weights: tuple[Array, ...]  # [copies, in, out]
@@ -44,7 +48,7 @@ class Network(eqx.Module):
 
     def __init__(
         self, key: Array, observation: Observation, hidden: tuple[int, ...], outputs: int, *,
-        beside: int = 0, seen_twice: bool = False, copies: int = 1, head_gain: float = 1.0,
+        beside: int = 0, seen_twice: bool = False, copies: int = 1,
     ) -> None:  # fmt: skip
         encoder_key, key = jax.random.split(key)
         self.shape, self.encoder, width = observation.shape, None, math.prod(observation.shape)
@@ -52,12 +56,10 @@ class Network(eqx.Module):
             self.encoder = PictureEncoder(encoder_key, observation.shape)
             width = self.encoder.features
         sizes = (width * (2 if seen_twice else 1) + beside, *hidden, outputs)
-        gains = [math.sqrt(2)] * len(hidden) + [head_gain]
-        keys = jax.random.split(key, (len(gains), copies))
-        self.weights = tuple(
-            jax.vmap(lambda k, a=a, b=b, gain=gain: jax.nn.initializers.orthogonal(gain)(k, (a, b)))(row)
-            for row, a, b, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
-        )
+        shapes = [(copies, a, b) for a, b in itertools.pairwise(sizes)]
+        cuts = [sum(math.prod(shape) for shape in shapes[:i]) for i in range(1, len(shapes))]
+        drawn = jnp.split(jax.random.uniform(key, (sum(map(math.prod, shapes)),), minval=-1.0), cuts)
+        self.weights = tuple(x.reshape(s) / math.sqrt(s[1]) for x, s in zip(drawn, shapes, strict=True))
         self.biases = tuple(jnp.zeros((copies, 1, size)) for size in sizes[1:])
 
     def features(self, observations: Array) -> Array:
@@ -122,24 +124,22 @@ def new_agent(
     beside, choices = (0, action.n) if isinstance(action, Discrete) else (encoded_width(action), 1)
     critics = Network(critic_key, observation, hidden, choices, beside=beside, copies=TWINS)
     return Agent(
-        actor=Network(actor_key, observation, hidden, policy.num_outputs, head_gain=0.01),
+        actor=Network(actor_key, observation, hidden, policy.num_outputs),
         critics=critics,
         targets=jax.tree.map(jnp.copy, critics),
         log_temperature=jnp.zeros(()),
-        reward=Network(
-            reward_key, observation, hidden, 1, beside=encoded_width(action), seen_twice=True, head_gain=0.01
-        )
+        reward=Network(reward_key, observation, hidden, 1, beside=encoded_width(action), seen_twice=True)
         if reward
         else None,
         action=action,
-    )  # fmt: skip
+    )
 
 
-def random_actions(policy: SoftPolicy, key: Array, shape: tuple[int, ...]) -> Array:
-    """Uniform over the action space, before anything was learned."""
+def random_actions(policy: SoftPolicy, noise: Array) -> Array:
+    """Actions uniform over their space, from the policy's own noise: the normal's distribution function is uniform."""
     if isinstance(policy, SquashedGaussian):
-        return policy.bounded(jax.random.uniform(key, (*shape, policy.num_outputs // 2), minval=-1.0, maxval=1.0))
-    return jax.random.randint(key, shape, 0, policy.num_outputs)
+        return policy.bounded(jax.lax.erf(noise / math.sqrt(2)))
+    return jnp.argmax(noise, axis=-1)
 
 
 def encoded_width(action: Action) -> int:
@@ -201,7 +201,7 @@ def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: fl
 
 
 def target_entropy(action: Action) -> float:
-    """−dim for unit actions; .98 of the largest entropy for choices."""
+    """−dim for unit actions; half of the largest entropy for choices."""
     return -float(action.dim) if isinstance(action, Continuous) else DISCRETE_ENTROPY * math.log(encoded_width(action))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -92,11 +93,11 @@ def new_replay_learner(spec: Spec, agent: Agent) -> Learner:
     return Learner(model, optimizers, jnp.asarray(spec.learning_rate), jnp.zeros((), bool))
 
 
-def draw(plan: Plan, replay: Replay, key: Array) -> Drawn:
+def draw(plan: Plan, replay: Replay, keys: Sequence[Array]) -> Drawn:
     """All batches of an iteration; episodes are drawn in proportion to their length, and K of their timesteps."""
     assert plan.replay is not None
     sizes = plan.replay
-    transition_key, episode_key, timestep_key = jax.random.split(key, 3)
+    transition_key, episode_key, timestep_key = keys
     env, position = draw_transitions(replay, transition_key, (sizes.train_batches, sizes.transition_batch_size))
     if not sizes.num_subsequences:
         return Drawn(env, position, None)
@@ -116,25 +117,26 @@ def learn(
     spec: Spec, plan: Plan, policy: SoftPolicy, learner: Learner, replay: Replay, key: Array
 ) -> tuple[Learner, StepReport]:
     """An iteration's gradient steps: the learner after them, and the means of what they tell."""
-    draw_key, noise_key = jax.random.split(key)
-    drawn = draw(plan, replay, draw_key)
-    step = partial(_gradient_step, spec, policy, replay, noise_key)
-    learner, reports = jax.lax.scan(step, learner, (jnp.arange(plan.num_minibatches), drawn))
+    *draw_keys, noise_key = jax.random.split(key, 4)
+    drawn = draw(plan, replay, draw_keys)
+    noise = policy.noise(noise_key, (plan.num_minibatches, 2, plan.minibatch_size))
+    step = partial(_gradient_step, spec, policy, replay)
+    learner, reports = jax.lax.scan(step, learner, (noise, drawn))
     means = StepReport(*(part.mean() for part in reports))
     return learner, means._replace(reward_correlation=jnp.nanmean(reports.reward_correlation))
 
 
 def _gradient_step(
-    spec: Spec, policy: SoftPolicy, replay: Replay, noise_key: Array, learner: Learner, batch: tuple[Array, Drawn]
+    spec: Spec, policy: SoftPolicy, replay: Replay, learner: Learner, batch: tuple[Array, Drawn]
 ) -> tuple[Learner, StepReport]:
     """Reward network, critics, actor, temperature, and the critics' slow copies; each sees the one before it moved."""
-    number, drawn = batch
+    noise, drawn = batch
     agent: Any = learner.model
     optimizers: Optimizers = learner.optimizer
     here, there = place(replay, drawn.env, drawn.position), place(replay, drawn.env, drawn.position + 1)
-    true_reward, reward_loss, correlation = replay.reward[here], jnp.full((), jnp.nan), jnp.full((), jnp.nan)
+    reward_loss = correlation = jnp.full((), jnp.nan)
     seen, acted, led_to = replay.observation[here], replay.action[here], replay.observation[there]
-    reward = shown_rewards(replay, drawn.env, drawn.position) if spec.episodic_reward else true_reward
+    reward = told_rewards(spec, replay, drawn)
     network, reward_state = agent.reward, optimizers.reward
     if network is not None and drawn.subsequences is not None:
         reward_loss, reward_slope = jax.value_and_grad(reward_network_loss)(
@@ -142,10 +144,9 @@ def _gradient_step(
         )
         network, reward_state = _stepped(spec, network, reward_state, reward_slope)
         reward = predicted_rewards(network, policy, seen, acted, led_to)
-        correlation = _correlation(reward, true_reward)
+        correlation = _correlation(reward, replay.reward[here])
     now = Batch(seen, acted, reward, replay.kind[here] == TERMINAL, led_to)
 
-    noise = policy.noise(jax.random.fold_in(noise_key, number), (2, reward.shape[0]))
     next_value, _ = soft_values(agent.actor, agent.targets, agent.temperature, policy, led_to, noise[0])
     targets = jax.lax.stop_gradient(critic_targets(now.reward, now.terminated, next_value, spec.gamma))
     loss, slope = jax.value_and_grad(critic_loss)(agent.critics, policy, now, targets)
@@ -171,6 +172,13 @@ def _gradient_step(
     return learner._replace(
         model=model, optimizer=Optimizers(actor_state, critic_state, temperature_state, reward_state)
     ), report
+
+
+def told_rewards(spec: Spec, replay: Replay, drawn: Drawn) -> Array:
+    """What SAC is told of transitions: their own rewards, or an episode's return when it ends."""
+    if spec.episodic_reward:
+        return shown_rewards(replay, drawn.env, drawn.position)
+    return replay.reward[place(replay, drawn.env, drawn.position)]
 
 
 def _stepped(spec: Spec, parameters: Any, state: Any, slope: Any) -> tuple[Any, Any]:

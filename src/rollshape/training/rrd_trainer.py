@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -47,7 +48,11 @@ class ReplayTrainer(Trainer):
     def _begin(self, episodes: Any) -> RunState:
         spec, env = self.spec, self.env
         key = stream_key(spec.seed, "init")
-        agent = new_agent(key, env.observation, env.action, spec.hidden_sizes, reward=spec.algo == "rrd")
+        fresh = partial(
+            new_agent, observation=env.observation, action=env.action, hidden=spec.hidden_sizes,
+            reward=spec.algo == "rrd",
+        )  # fmt: skip
+        agent = jax.jit(fresh)(key)
         return self.placed(
             RunState(
                 seed=jnp.asarray(spec.seed, jnp.uint32),
@@ -61,15 +66,15 @@ class ReplayTrainer(Trainer):
             )
         )
 
-    def chances(self, state: RunState) -> tuple[Array, Array]:
-        """(the policy's noise, random actions) of an iteration, [T, N, …]."""
-        noise_key, random_key = jax.random.split(stream_key(state.seed, "policy", state.update + 1))
-        shape = (self.plan.num_steps, self.plan.num_envs)
-        return self.soft.noise(noise_key, shape), random_actions(self.soft, random_key, shape)
+    def noise(self, seed: Array, update: Array) -> Array:
+        """The policy's, for an iteration: [T, N, …]."""
+        key = stream_key(seed, "policy", update + 1)
+        return self.soft.noise(key, (self.plan.num_steps, self.plan.num_envs))
 
-    def acted(self, actor: Network, update: Array, seen: Array, noise: Array, random: Array) -> Array:
+    def acted(self, actor: Network, update: Array, seen: Array, noise: Array) -> Array:
         """Actions for observations [N, …]: at random while it warms up, then the policy's."""
-        return jnp.where(update < self.warm_up, random, self.soft.choose(actor(seen)[0], noise))
+        chosen = self.soft.choose(actor(seen)[0], noise)
+        return jnp.where(update < self.warm_up, random_actions(self.soft, noise), chosen)
 
     def learned(self, state: RunState, chunk: Chunk) -> tuple[RunState, Metrics]:
         """The state behind an iteration that collected the chunk, and its metrics."""
@@ -188,16 +193,16 @@ class FunctionalReplayTrainer(ReplayTrainer, FunctionalTrainer):
         env, steps, num_envs = self.env, self.plan.num_steps, self.plan.num_envs
         env_key = stream_key(state.seed, "env", state.update + 1)
 
-        def step(episodes: Episode, chance: tuple[Array, Array, Array]) -> tuple[Episode, Chunk]:
-            action = self.acted(model.actor, state.update, episodes.observation, *chance[:2])
-            following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[2], episodes, env.bounded(action))
+        def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, Chunk]:
+            action = self.acted(model.actor, state.update, episodes.observation, chance[0])
+            following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
             return following, Chunk(
                 episodes.observation, action, outcome.true_reward, outcome.terminated, outcome.truncated,
                 outcome.final_observation, episodes.steps, outcome.episode_return, outcome.episode_length,
                 jnp.ones_like(outcome.terminated),
             )  # fmt: skip
 
-        chance = (*self.chances(state), jax.random.split(env_key, (steps, num_envs)))
+        chance = (self.noise(state.seed, state.update), jax.random.split(env_key, (steps, num_envs)))
         made: tuple[Episode, Chunk] = jax.lax.scan(step, state.episodes, chance)
         return made
 
@@ -209,10 +214,8 @@ class HostReplayTrainer(ReplayTrainer, HostTrainer):
 
     def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1) -> None:
         super().__init__(spec, plan, env, interval)
-        self._chances = jax.jit(self.chances)
-        self._act_on = jax.jit(
-            lambda actor, update, seen, chances, t: self.acted(actor, update, seen, chances[0][t], chances[1][t])
-        )
+        self._noise = jax.jit(self.noise)
+        self._act_on = jax.jit(lambda actor, update, seen, noise, t: self.acted(actor, update, seen, noise[t]))
         self._learn = jax.jit(self.learned, donate_argnums=0)
         self._broken = False  # running episodes could not be restored
 
@@ -245,11 +248,11 @@ class HostReplayTrainer(ReplayTrainer, HostTrainer):
         """(T steps of all environments as NumPy arrays, returns so far of the running episodes)."""
         env, model = self.env, state.learner.model
         actor: Any = model.actor
-        chances, chunk = self._chances(state._replace(replay=None)), self._blank_chunk()
+        noise, chunk = self._noise(state.seed, state.update), self._blank_chunk()
         totals = np.asarray(state.episodes).copy()
         for t in range(self.plan.num_steps):
             chunk.observation[t], chunk.steps[t] = env.current, env.elapsed
-            action = np.asarray(self._act_on(actor, state.update, env.current, chances, t))
+            action = np.asarray(self._act_on(actor, state.update, env.current, noise, t))
             outcome = env.step(env.bounded(action))
             paid = outcome.reward if outcome.true_reward is None else outcome.true_reward
             totals += paid
