@@ -174,7 +174,7 @@ def test_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("plan", "--num-envs", "lots"),
         ("plan", "--num-envs"),
         ("plan", "--num-env", "4"),
-        ("plan", "--algo", "sac"),
+        ("plan", "--algo", "dqn"),
         ("plan", "--gamma", "1.5"),
         ("plan", "--gamma", "nan"),
         ("plan", "stray"),

@@ -193,7 +193,7 @@ def test_budget() -> None:
     [
         ("num_envs", 0), ("num_envs", -4), ("num_envs", 2.5), ("num_envs", float("nan")), ("num_envs", float("inf")),
         ("num_envs", "16"), ("num_envs", True), ("num_envs", 10**30), ("minibatch_size", 0), ("gamma", 1.5),
-        ("gamma", float("nan")), ("learning_rate", 0), ("algo", "sac"), ("obs_dtype", "float"), ("obs_shape", (0, 3)),
+        ("gamma", float("nan")), ("learning_rate", 0), ("algo", "dqn"), ("obs_dtype", "float"), ("obs_shape", (0, 3)),
         ("on_remainder", "ignore"),
     ],
 )  # fmt: skip

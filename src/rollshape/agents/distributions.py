@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Protocol
 
 import jax
@@ -107,6 +108,63 @@ class Gaussian:
 
     def entropy(self, outputs: Array) -> Array:
         return jnp.sum(outputs[..., self._dim :] + 0.5 * (LOG_2PI + 1.0), axis=-1)
+
+
+class SquashedGaussian:
+    """a = c + h·tanh(u), u normal: within finite bounds c ± h (Haarnoja et al. 2018). Unbounded ones squash to ±1.
+
+    The outputs are the means of u and the logarithms of its deviations; densities are those of the unit action tanh(u),
+    so that they do not depend on an environment's units.
+    """
+
+    LOW, HIGH = -20.0, 2.0  # of the logarithm of a deviation
+
+    def __init__(self, dim: int, low: float, high: float) -> None:
+        self.num_outputs = 2 * dim
+        self._dim = dim
+        bounded = isfinite(low) and isfinite(high)
+        self._centre, self._half = ((high + low) / 2, (high - low) / 2) if bounded else (0.0, 1.0)
+
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+        return jax.random.normal(key, (*shape, self._dim))
+
+    def choose(self, outputs: Array, noise: Array) -> Array:
+        return self.bounded(self.drawn(outputs, noise)[0])
+
+    def mode(self, outputs: Array) -> Array:
+        return self.bounded(jnp.tanh(outputs[..., : self._dim]))
+
+    def bounded(self, unit: Array) -> Array:
+        """A unit action in the environment's units."""
+        return self._centre + self._half * unit
+
+    def unit(self, action: Array) -> Array:
+        return (action - self._centre) / self._half
+
+    def drawn(self, outputs: Array, noise: Array) -> tuple[Array, Array]:
+        """(unit actions [..., dim], their log densities [...]), differentiable by the outputs."""
+        mean, log_std = self._parts(outputs)
+        u = mean + jnp.exp(log_std) * noise
+        return jnp.tanh(u), -jnp.sum(0.5 * noise**2 + log_std + 0.5 * LOG_2PI + _log_slope(u), axis=-1)
+
+    def log_prob(self, outputs: Array, action: Array) -> Array:
+        mean, log_std = self._parts(outputs)
+        u = jnp.arctanh(jnp.clip(self.unit(action), -1.0 + 1e-6, 1.0 - 1e-6))
+        z = (u - mean) * jnp.exp(-log_std)
+        return -jnp.sum(0.5 * z**2 + log_std + 0.5 * LOG_2PI + _log_slope(u), axis=-1)
+
+    def entropy(self, outputs: Array) -> Array:
+        """To first order, tanh taken as linear around the mean: there is no closed form."""
+        mean, log_std = self._parts(outputs)
+        return jnp.sum(log_std + 0.5 * (LOG_2PI + 1.0) + _log_slope(mean), axis=-1)
+
+    def _parts(self, outputs: Array) -> tuple[Array, Array]:
+        return outputs[..., : self._dim], jnp.clip(outputs[..., self._dim :], self.LOW, self.HIGH)
+
+
+def _log_slope(u: Array) -> Array:
+    """log(1 − tanh²u), without the cancellation."""
+    return 2.0 * (jnp.log(2.0) - u - jax.nn.softplus(-2.0 * u))
 
 
 def policy_for(action: Action) -> Policy:

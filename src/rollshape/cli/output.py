@@ -64,9 +64,10 @@ def _rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
         replay = plan.replay
         yield "steps_per_iteration", f"{replay.steps_per_iteration:,}", note("steps_per_iteration")
         yield "updates_per_step", f"{replay.updates_per_step:.4g}", "gradient steps for an environment step"
-        yield "rrd_batch_size", f"{replay.rrd_batch_size:,}", note("rrd_batch_size", "timesteps")
-        yield "rrd_sample_size", f"{replay.rrd_sample_size:,}", note("rrd_sample_size", "timesteps of an episode")
-        yield "num_subsequences", f"{replay.num_subsequences:,}", "rrd_batch_size / rrd_sample_size"
+        if replay.num_subsequences:
+            yield "rrd_batch_size", f"{replay.rrd_batch_size:,}", note("rrd_batch_size", "timesteps")
+            yield "rrd_sample_size", f"{replay.rrd_sample_size:,}", note("rrd_sample_size", "timesteps of an episode")
+            yield "num_subsequences", f"{replay.num_subsequences:,}", "rrd_batch_size / rrd_sample_size"
         yield "learning_starts", f"{replay.learning_starts:,}", note("learning_starts")
         yield "buffer_size", f"{replay.buffer_size:,}", note("buffer_size")
     yield from _budget_rows(plan)

@@ -44,6 +44,10 @@ class FunctionalEnv(ABC):
         """Steps of the longest episode that is looked at."""
         return self.max_steps or UNLIMITED
 
+    def shown_reward(self, reward: Array, total: Array, ended: Array) -> Array:  # noqa: ARG002
+        """What is told of a step's reward, given the episode's return so far and whether it ends here."""
+        return reward
+
     def bounded(self, action: Array) -> Array:
         """The action within the bounds of its space; the policy itself is unbounded."""
         space = self.action
@@ -71,6 +75,7 @@ class Transition(NamedTuple):
     final_observation: Array
     episode_return: Array  # of the episode that ends here; meaningless elsewhere
     episode_length: Array
+    true_reward: Array  # of the step itself; `reward` is another where the environment tells it only at the end
 
 
 def start(env: FunctionalEnv, key: Array) -> Episode:
@@ -93,5 +98,8 @@ def advance(env: FunctionalEnv, key: Array, episode: Episode, action: Array) -> 
     fresh = start(env, reset_key)
     going_on = Episode(outcome.state, outcome.observation, steps, total)
     following = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, going_on)
-    report = Transition(outcome.reward, outcome.terminated, truncated, outcome.observation, total, steps)
+    shown = env.shown_reward(outcome.reward, total, ended)
+    report = Transition(
+        shown, outcome.terminated, truncated, outcome.observation, total, steps, true_reward=outcome.reward
+    )
     return following, report

@@ -27,10 +27,16 @@ def stations(plan: Plan) -> list[Box]:
             ),
             Box("replay", f"{replay.buffer_size:,} transitions", f"learning starts at {replay.learning_starts:,}"),
             Box("transition batch", f"{replay.transition_batch_size:,} transitions", "for Q and policy"),
-            Box(
-                "reward batch",
-                f"{replay.rrd_batch_size:,} timesteps",
-                f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
+            *(
+                [
+                    Box(
+                        "reward batch",
+                        f"{replay.rrd_batch_size:,} timesteps",
+                        f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
+                    )
+                ]
+                if replay.num_subsequences
+                else []
             ),
             Box(
                 "iteration",

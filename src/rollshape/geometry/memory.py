@@ -134,15 +134,18 @@ def replay_memory(
     rrd_batch_size: int,
     train_batches: int,
 ) -> Memory:
-    """SAC with RRD: the replay holds an observation once; a batch holds it with its successor."""
+    """SAC, and RRD on it: the replay holds an observation once; a batch holds it with its successor.
+
+    Beside observation and action a place of the replay has a reward, a link to its episode and its kind.
+    """
     observation, action = observation_bytes(request), action_bytes(request)
     batch = (transition_batch_size + rrd_batch_size) * (2 * observation + action + FLOAT + 1)
     parameters, activations = network_size(request, request.action_dim or 1)  # a tower with an encoder of its own
-    trained, copies = 4, 2  # policy, twin critics and reward network; the critics' targets
+    trained, copies = 4 if rrd_batch_size else 3, 2  # policy, twin critics and reward network; the critics' targets
     return _total(
         request,
         num_envs,
-        replay_bytes=buffer_size * (observation + action + FLOAT + 2),
+        replay_bytes=buffer_size * (observation + action + 2 * FLOAT + 1),
         minibatch_bytes=batch,
         parameter_bytes=FLOAT * (trained + copies) * parameters,
         optimizer_bytes=3 * FLOAT * trained * parameters,

@@ -9,7 +9,7 @@ from rollshape.errors import RequestError
 from rollshape.geometry.cut import FULL_BATCH, MinibatchSource, cut_rollout
 from rollshape.geometry.memory import Memory, check_memory, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
-from rollshape.geometry.request import RRD_ONLY, Request, checked
+from rollshape.geometry.request import REPLAY_ONLY, Request, checked
 from rollshape.geometry.rules import Finding, findings
 from rollshape.geometry.solve import agreeing, solve_shape
 
@@ -18,7 +18,10 @@ DEFAULT_EPOCHS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """The four batch sizes of RRD, and how often they are drawn."""
+    """The four batch sizes of RRD, and how often they are drawn; SAC has no subsequences.
+
+    The replay has `slots_per_env` places for each environment: one for a transition, one for where an episode ended.
+    """
 
     transition_batch_size: int
     train_batches: int
@@ -28,6 +31,7 @@ class Replay:
     num_subsequences: int
     learning_starts: int
     buffer_size: int
+    slots_per_env: int
     updates_per_step: float
 
 
@@ -96,11 +100,11 @@ class Plan:
 def plan(request: Request | None = None, /, **changes: Any) -> Plan:
     """Plan a run from any subset of `Request`'s fields: `plan(num_envs=16, num_steps=16)`."""
     request = checked(replace(request, **changes) if request else Request(**changes))
-    if request.algo == "rrd":
-        from rollshape.geometry.rrd import plan_rrd
+    if request.algo in ("rrd", "sac"):
+        from rollshape.geometry.rrd import plan_replay
 
-        return plan_rrd(request)
-    for name in RRD_ONLY:
+        return plan_replay(request)
+    for name in REPLAY_ONLY:
         if getattr(request, name) is not None:
             raise RequestError("contradiction", f"{name} belongs to RRD, not to {request.algo}.", "Add --algo rrd.")
     cut = cut_rollout(request, solve_shape(request))

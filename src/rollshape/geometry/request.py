@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from rollshape.errors import RequestError
 
-Algo = Literal["ppo", "a2c", "reinforce", "rrd"]
+Algo = Literal["ppo", "a2c", "reinforce", "rrd", "sac"]
 OnRemainder = Literal["error", "warn", "fix"]
 ActionKind = Literal["discrete", "continuous"]
 RrdPreset = Literal["rrd-vector", "rrd-image", "rrd-paper"]
@@ -46,14 +46,14 @@ class Request:
     env_bytes: Annotated[int | None, "memory that one environment takes, in bytes"] = None
     host_envs: Annotated[bool, "the environments run on this machine's CPU cores"] = False
 
-    preset: Annotated[RrdPreset | None, "RRD: recommended settings; flags override them"] = None
-    transition_batch_size: Annotated[int | None, "RRD: transitions in a Q and policy step"] = None
-    train_batches: Annotated[int | None, "RRD: gradient steps in an iteration"] = None
-    steps_per_iteration: Annotated[int | None, "RRD: environment steps in an iteration"] = None
+    preset: Annotated[RrdPreset | None, "RRD, SAC: recommended settings; flags override them"] = None
+    transition_batch_size: Annotated[int | None, "RRD, SAC: transitions in a Q and policy step"] = None
+    train_batches: Annotated[int | None, "RRD, SAC: gradient steps in an iteration"] = None
+    steps_per_iteration: Annotated[int | None, "RRD, SAC: environment steps in an iteration"] = None
     rrd_batch_size: Annotated[int | None, "RRD: timesteps in a reward-network step"] = None
     rrd_sample_size: Annotated[int | None, "RRD: timesteps in one subsequence"] = None
-    learning_starts: Annotated[int | None, "RRD: environment steps before the first gradient step"] = None
-    buffer_size: Annotated[int | None, "RRD: transitions that the replay holds"] = None
+    learning_starts: Annotated[int | None, "RRD, SAC: environment steps before the first gradient step"] = None
+    buffer_size: Annotated[int | None, "RRD, SAC: observations that the replay holds, one for a transition"] = None
 
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int = MOST_SAMPLES) -> int:
@@ -84,12 +84,13 @@ _COUNTS = (
     "rrd_batch_size", "rrd_sample_size", "buffer_size",
 )  # fmt: skip
 _SHAPES = ("obs_shape", "hidden_sizes")
-RRD_ONLY = (
-    "preset", "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
-    "learning_starts", "buffer_size",
+RRD_ONLY = ("rrd_batch_size", "rrd_sample_size")
+REPLAY_ONLY = (
+    "preset", "transition_batch_size", "train_batches", "steps_per_iteration", "learning_starts", "buffer_size",
+    *RRD_ONLY,
 )  # fmt: skip
 _CHOICES = {
-    "algo": ("ppo", "a2c", "reinforce", "rrd"),
+    "algo": ("ppo", "a2c", "reinforce", "rrd", "sac"),
     "on_remainder": ("error", "warn", "fix"),
     "action_kind": (None, "discrete", "continuous"),
     "preset": (None, "rrd-vector", "rrd-image", "rrd-paper"),

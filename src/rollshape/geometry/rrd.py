@@ -1,4 +1,4 @@
-"""RRD plans: the four batch sizes of randomized return decomposition on SAC."""
+"""Plans with a replay: SAC, and the four batch sizes of randomized return decomposition on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rollshape.errors import RequestError
 from rollshape.geometry.divisors import surrounding_divisors, surrounding_multiples
 from rollshape.geometry.memory import Memory, check_memory, replay_memory
 from rollshape.geometry.plan import Plan, Replay
-from rollshape.geometry.request import Request
+from rollshape.geometry.request import RRD_ONLY, Request
 from rollshape.geometry.rules import findings
 
 _PAPER = {"steps_per_iteration": 100, "learning_starts": 10_000, "buffer_size": 1_000_000}
@@ -24,13 +24,17 @@ PRESETS: dict[str, dict[str, int]] = {
         "transition_batch_size": 256, "train_batches": 100, "rrd_batch_size": 256, "rrd_sample_size": 64, **_PAPER,
     },
 }  # fmt: skip
+PICTURE_AXES = 3
 _ON_POLICY = ("rollout_size", "num_minibatches", "num_epochs", "num_steps")
 
 
-def plan_rrd(request: Request) -> Plan:
-    """All sizes of an RRD run. An iteration is its rollout, a transition batch its minibatch."""
+def plan_replay(request: Request) -> Plan:
+    """All sizes of an RRD or SAC run. An iteration is its rollout, a transition batch its minibatch."""
     sizes = _sizes(request)
-    subsequences, rrd_batch, repaired = _subsequences(request, sizes["rrd_batch_size"], sizes["rrd_sample_size"])
+    subsequences, rrd_batch = 0, 0
+    repaired: tuple[str, ...] = ()
+    if request.algo == "rrd":
+        subsequences, rrd_batch, repaired = _subsequences(request, sizes["rrd_batch_size"], sizes["rrd_sample_size"])
     num_envs, steps = request.num_envs or 1, sizes["steps_per_iteration"]
     if steps % num_envs:
         legal = surrounding_multiples(steps, num_envs)
@@ -38,33 +42,34 @@ def plan_rrd(request: Request) -> Plan:
             "rollout-split",
             f"steps_per_iteration {steps:,} is not a multiple of num_envs {num_envs:,}.",
             f"Nearest: steps_per_iteration {' or '.join(f'{size:,}' for size in legal)}.",
-            [{"algo": "rrd", "num_envs": num_envs, "steps_per_iteration": size} for size in legal],
+            [{"algo": request.algo, "num_envs": num_envs, "steps_per_iteration": size} for size in legal],
         )
     replay = Replay(
         **{**sizes, "rrd_batch_size": rrd_batch},
         num_subsequences=subsequences,
+        slots_per_env=_slots(request, sizes["buffer_size"], num_envs, steps),
         updates_per_step=sizes["train_batches"] / steps,
     )
     asked = request.transition_batch_size is not None or request.minibatch_size != "auto"
     drafted = Plan(
-        algo="rrd",
+        algo=request.algo,
         num_envs=num_envs,
         num_steps=steps // num_envs,
         gae_window=steps // num_envs,
         rollout_size=steps,
         minibatch_size=replay.transition_batch_size,
         minibatch_source="user" if asked else "auto",
-        minibatch_reason="as asked" if asked else f"preset {request.preset or 'rrd-vector'}",
+        minibatch_reason="as asked" if asked else f"preset {_preset(request)}",
         num_minibatches=replay.train_batches,
         last_minibatch_size=replay.transition_batch_size,
         num_epochs=1,
         gradient_steps_per_update=replay.train_batches,
         sample_reuse=replay.updates_per_step * replay.transition_batch_size,
-        chosen=tuple(name for name in sizes if getattr(request, name) is None),
+        chosen=tuple(name for name, size in sizes.items() if size and getattr(request, name) is None),
         repaired=repaired,
         replay=replay,
         memory=_memory(request, replay, num_envs),
-        **_budget(request.total_timesteps, replay),
+        **_budget(request, replay),
     )
     return drafted.judged(findings(drafted, request))
 
@@ -74,10 +79,13 @@ def _sizes(request: Request) -> dict[str, int]:
         if getattr(request, name) is not None:
             raise RequestError(
                 "contradiction",
-                f"{name} is an on-policy size; RRD draws from a replay.",
+                f"{name} is an on-policy size; {request.algo.upper()} draws from a replay.",
                 "Use --steps-per-iteration, --train-batches, --transition-batch-size, --rrd-batch-size and "
                 "--rrd-sample-size.",
             )
+    for name in RRD_ONLY:
+        if request.algo != "rrd" and getattr(request, name) is not None:
+            raise RequestError("contradiction", f"{name} belongs to RRD, not to {request.algo}.", "Add --algo rrd.")
     if request.minibatch_size != "auto" and request.transition_batch_size not in (
         None,
         request.minibatch_size,
@@ -85,13 +93,41 @@ def _sizes(request: Request) -> dict[str, int]:
         raise RequestError(
             "contradiction",
             f"minibatch_size {request.minibatch_size} is not transition_batch_size {request.transition_batch_size}.",
-            "They are the same thing for RRD; leave minibatch_size out.",
+            "They are the same thing here; leave minibatch_size out.",
         )
-    preset = PRESETS[request.preset or "rrd-vector"]
+    preset = dict(PRESETS[_preset(request)])
+    if request.algo == "sac":
+        preset |= dict.fromkeys(RRD_ONLY, 0)
+    if request.total_timesteps is not None:  # a place for every transition, and for an end behind each: never full
+        preset["buffer_size"] = min(preset["buffer_size"], 2 * request.total_timesteps)
     asked = {name: getattr(request, name) for name in preset}
     if request.minibatch_size != "auto":
         asked["transition_batch_size"] = request.minibatch_size
     return {name: preset[name] if value is None else value for name, value in asked.items()}
+
+
+def _preset(request: Request) -> str:
+    pictures = request.obs_shape is not None and len(request.obs_shape) == PICTURE_AXES
+    return request.preset or ("rrd-image" if pictures else "rrd-vector")
+
+
+def _slots(request: Request, buffer_size: int, num_envs: int, steps: int) -> int:
+    """Places of the replay for each environment; an iteration must fit, and for RRD an episode."""
+    slots = buffer_size // num_envs
+    least, why = 2 * steps // num_envs, f"an iteration of {steps:,} steps, each of which may end an episode"
+    length = request.episode_length or 0
+    if request.algo == "rrd" and length + 1 > least:
+        least, why = length + 1, f"an episode of {length:,} steps and where it ends"
+    if slots < least:
+        raise RequestError(
+            "replay-length",
+            f"buffer_size {buffer_size:,} gives each of {num_envs:,} environments {slots:,} places; it needs "
+            f"{least:,}, for {why}.",
+            f"Use buffer_size {least * num_envs:,} or more"
+            + (f", or num_envs {buffer_size // least:,} or less." if buffer_size >= least else "."),
+            [{"algo": request.algo, "num_envs": num_envs, "buffer_size": least * num_envs}],
+        )
+    return slots
 
 
 def _subsequences(request: Request, batch: int, sample: int) -> tuple[int, int, tuple[str, ...]]:
@@ -122,8 +158,9 @@ def _subsequences(request: Request, batch: int, sample: int) -> tuple[int, int, 
     )
 
 
-def _budget(total: int | None, replay: Replay) -> dict[str, Any]:
+def _budget(request: Request, replay: Replay) -> dict[str, Any]:
     """Iterations that fit the budget; gradient steps are made in those that end after the warm-up."""
+    total = request.total_timesteps
     if total is None:
         return {}
     steps = replay.steps_per_iteration
@@ -136,7 +173,7 @@ def _budget(total: int | None, replay: Replay) -> dict[str, Any]:
             f"total_timesteps {total:,} ends before the first gradient step: learning_starts is "
             f"{replay.learning_starts:,} and an iteration has {steps:,} steps.",
             f"The smallest budget that trains is {least:,}; or lower learning_starts.",
-            [{"algo": "rrd", "total_timesteps": least}],
+            [{"algo": request.algo, "total_timesteps": least}],
         )
     return {
         "total_timesteps": total,
@@ -151,7 +188,7 @@ def _memory(request: Request, replay: Replay, num_envs: int) -> Memory:
         return replay_memory(
             request,
             num_envs=num_envs,
-            buffer_size=buffer_size,
+            buffer_size=buffer_size - buffer_size % num_envs,  # every environment has as many places
             transition_batch_size=replay.transition_batch_size,
             rrd_batch_size=replay.rrd_batch_size,
             train_batches=replay.train_batches,

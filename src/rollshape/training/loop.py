@@ -38,6 +38,17 @@ class RunState(NamedTuple):
     observations: Moments | None
     rewards: Moments | None
     discounted: Array  # running discounted return of each environment, for normalised rewards
+    replay: Any = None  # of RRD and SAC
+
+
+class ReplayMetrics(NamedTuple):
+    """What learning from a replay tells beside the rest; means over an iteration's gradient steps."""
+
+    gradient_steps: Array  # made in the iteration: none while it warms up
+    q_loss: Array
+    temperature: Array
+    reward_loss: Array
+    reward_correlation: Array
 
 
 class Metrics(NamedTuple):
@@ -60,6 +71,7 @@ class Metrics(NamedTuple):
     noise_scale: Array  # this and the next two: NaN but where monitored
     effective_sample_size: Array
     gradient_snr: Array
+    replay: ReplayMetrics | None = None
 
 
 class Times(NamedTuple):
@@ -72,12 +84,14 @@ class Times(NamedTuple):
 _layout: Any = RunState
 LAYOUT: RunState = _layout(
     seed=TOGETHER, update=TOGETHER, learner=TOGETHER, episodes=APART, observations=TOGETHER, rewards=TOGETHER,
-    discounted=APART,
+    discounted=APART, replay=TOGETHER,
 )  # fmt: skip
 
 
 class Trainer(ABC):
     """A spec made executable: a run is a function of (spec, plan, seed)."""
+
+    losses = ("policy_loss", "value_loss", "grad_norm")  # that must stay finite
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int) -> None:
         self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
@@ -101,6 +115,9 @@ class Trainer(ABC):
     @abstractmethod
     def score(self, state: RunState, seed: int, episodes: int) -> Score:
         """The policy's score on fresh full-length episodes of the eval stream."""
+
+    def check(self, state: RunState, metrics: Metrics) -> None:  # noqa: B027
+        """Raise a RunError where what was just done makes it senseless to go on."""
 
     def snapshot(self) -> Snapshot | None:
         """What a resume needs beside the state."""

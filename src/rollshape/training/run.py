@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rollshape.envs.episodic import EpisodicEnv, EpisodicHost
 from rollshape.envs.inspect import functional_facts, host_facts
 from rollshape.envs.registry import kind, make, make_host
 from rollshape.errors import RequestError, RunError
@@ -26,6 +27,7 @@ from rollshape.training.interrupt import Interrupt
 from rollshape.training.loggers import Writers
 from rollshape.training.loop import Metrics, RunState, Times, Trainer
 from rollshape.training.monitor import Signals
+from rollshape.training.rrd_trainer import FunctionalReplayTrainer, HostReplayTrainer
 from rollshape.training.rundir import RunDirectory, fingerprint
 from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec, checked_spec
@@ -114,11 +116,16 @@ def planned(spec: Spec) -> Plan:
 
 
 def trainer_for(spec: Spec, plan: Plan, interval: int = 1) -> Trainer:
-    """What trains the spec: by the kind of its environment."""
-    options = spec.env_kwargs or {}
+    """What trains the spec: by the kind of its environment, and by whether it draws from a replay."""
+    options, from_replay = spec.env_kwargs or {}, plan.replay is not None
+    episodic = spec.episodic_reward or spec.algo == "rrd"
     if kind(spec.env) == "host":
-        return HostTrainer(spec, plan, make_host(spec.env, plan.num_envs, **options), interval)
-    return FunctionalTrainer(spec, plan, make(spec.env, **options), interval)
+        pool = make_host(spec.env, plan.num_envs, **options)
+        host = HostReplayTrainer if from_replay else HostTrainer
+        return host(spec, plan, EpisodicHost(pool) if episodic else pool, interval)
+    env = make(spec.env, **options)
+    functional = FunctionalReplayTrainer if from_replay else FunctionalTrainer
+    return functional(spec, plan, EpisodicEnv(env) if episodic else env, interval)
 
 
 def _train_on(
@@ -147,8 +154,9 @@ def _train_on(
         directory.append(row)
         if metrics.unsound.any():
             raise _unsound(trainer, row["timesteps"])
+        trainer.check(state, metrics)
         on_row(row, plan)
-        if not _finite(row, state):
+        if not _finite(trainer, row, state):
             return state, "diverged", busy
         enough, reached = _crossed(spec.stop_at_return, row["eval_return"]), update + count
         ended = enough or reached == last
@@ -285,21 +293,25 @@ def _end(directory: RunDirectory, spec: Spec, trainer: Trainer, state: RunState,
     return Run(directory.path, status, trainer.plan, summary, rows)
 
 
-def _finite(row: Row, state: RunState) -> bool:
-    losses = all(row[name] is not None for name in ("policy_loss", "value_loss", "grad_norm"))
+def _finite(trainer: Trainer, row: Row, state: RunState) -> bool:
+    losses = row["gradient_steps"] == 0 or all(row[name] is not None for name in trainer.losses)
     return losses and all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.learner.model))
 
 
 def _row(plan: Plan, metrics: Metrics, update: int, times: Times, wall: float) -> Row:
     """One interval's metrics; a value that does not exist is null, never NaN."""
-    parts: list[Any] = [np.asarray(part, np.float64) for part in metrics]
-    seen, count = Metrics(*parts), len(parts[0])
+    seen: Metrics = jax.tree.map(lambda part: np.asarray(part, np.float64), metrics)
+    count, replay = len(seen.episodes), seen.replay
     finished = seen.episodes.sum()
+    learned = np.ones(count, bool) if replay is None else replay.gradient_steps > 0
     means = {
-        name: _number(getattr(seen, name).mean())
-        for name in ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm",
-                     "reset_phase_entropy")
-    }  # fmt: skip
+        name: _number(getattr(seen, name)[learned].mean()) if learned.any() else None
+        for name in ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm")
+    }
+    from_replay = {
+        name: None if replay is None or not learned.any() else _number(getattr(replay, name)[learned].mean())
+        for name in ("q_loss", "temperature", "reward_loss", "reward_correlation")
+    }
     explained = seen.explained_variance[np.isfinite(seen.explained_variance)]
     return {
         "update": update + count,
@@ -308,6 +320,11 @@ def _row(plan: Plan, metrics: Metrics, update: int, times: Times, wall: float) -
         "episodic_return": _number(seen.return_sum.sum() / finished) if finished else None,
         "episodic_length": _number(seen.length_sum.sum() / finished) if finished else None,
         **means,
+        "reset_phase_entropy": _number(seen.reset_phase_entropy.mean()),
+        **from_replay,
+        "gradient_steps": int(
+            count * plan.gradient_steps_per_update if replay is None else replay.gradient_steps.sum()
+        ),
         "approx_kl_epochs": [_number(value) for value in seen.approx_kl.mean(0)],
         "ratio_ess_epochs": [_number(value) for value in seen.ratio_ess.mean(0)],
         "explained_variance": _number(explained.mean()) if explained.size else None,

@@ -8,8 +8,15 @@ from typing import Annotated, Any, Literal
 from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan, plan
 
-AlgoName = Literal["ppo", "a2c", "reinforce"]
+AlgoName = Literal["ppo", "a2c", "reinforce", "rrd", "sac"]
+RrdPreset = Literal["rrd-vector", "rrd-image", "rrd-paper"]
 DEFAULT_TIMESTEPS = 500_000
+REPLAY_ALGOS = ("rrd", "sac")
+REPLAY_SIZES = (
+    "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
+    "learning_starts", "buffer_size",
+)  # fmt: skip
+_ON_POLICY_ONLY = ("normalise_observations", "normalise_rewards", "anneal_lr", "adaptive_kl", "target_kl", "clip_value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +61,22 @@ class Spec:
     hidden_sizes: Annotated[tuple[int, ...], "widths of the hidden layers"] = (64, 64)
     stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are spread over the environments"] = "none"
 
+    episodic_reward: Annotated[bool, "tell an episode's return when it ends, and no reward before (RRD: always)"] = (
+        False
+    )
+    rrd_preset: Annotated[RrdPreset | None, "RRD, SAC: sizes for vectors, for images (as observed), or the paper's"] = (
+        None
+    )
+    transition_batch_size: Annotated[int | None, "RRD, SAC: transitions in a Q and policy step"] = None
+    train_batches: Annotated[int | None, "RRD, SAC: gradient steps in an iteration"] = None
+    steps_per_iteration: Annotated[int | None, "RRD, SAC: environment steps in an iteration"] = None
+    rrd_batch_size: Annotated[int | None, "RRD: timesteps in a reward-network step"] = None
+    rrd_sample_size: Annotated[int | None, "RRD: timesteps in one subsequence"] = None
+    rrd_unbiased: Annotated[bool, "RRD: take the variance of the drawn timesteps off the loss"] = False
+    learning_starts: Annotated[int | None, "RRD, SAC: environment steps before the first gradient step"] = None
+    buffer_size: Annotated[int | None, "RRD, SAC: observations that the replay holds, one for a transition"] = None
+    polyak: Annotated[float, "RRD, SAC: share of itself that a target network keeps in a step"] = 0.995
+
     eval_after: Annotated[float | None, "score fresh episodes from when the training return first reaches this"] = None
     eval_every: Annotated[int | None, "score fresh episodes whenever so many timesteps have passed"] = None
     stop_at_return: Annotated[float | None, "end the run when such a score reaches this"] = None
@@ -78,6 +101,8 @@ class Spec:
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
             hidden_sizes=self.hidden_sizes,
+            preset=self.rrd_preset,
+            **{name: getattr(self, name) for name in REPLAY_SIZES},
             **facts,
         )
 
@@ -109,6 +134,23 @@ def checked_spec(spec: Spec) -> Spec:
             "stop_at_return needs scores, and neither eval_after nor eval_every says when they are taken.",
             f"Add --eval-after {spec.stop_at_return:g}, or less.",
         )
+    if spec.algo in REPLAY_ALGOS:
+        _check_replay(spec)
     if not 0 <= spec.seed < 2**32:
         raise RequestError("number-range", f"seed must lie in [0, 2³²), got {spec.seed}.", "Choose another seed.")
     return spec
+
+
+def _check_replay(spec: Spec) -> None:
+    for name in _ON_POLICY_ONLY:
+        if getattr(spec, name):
+            raise RequestError("contradiction", f"{name} is PPO's and its kin's, not {spec.algo}'s.", "Leave it out.")
+    if not 0 <= spec.polyak < 1:
+        raise RequestError("number-range", f"polyak must lie in [0, 1), got {spec.polyak!r}.", "Typical: 0.995.")
+    if spec.rrd_unbiased and (spec.algo != "rrd" or spec.rrd_sample_size == 1):
+        why = "RRD's" if spec.algo != "rrd" else "a variance over at least two timesteps: rrd_sample_size is 1"
+        raise RequestError("contradiction", f"rrd_unbiased is {why}.", "Leave it out.")
+    if spec.num_shards not in (1, "auto"):
+        raise RequestError(
+            "layout", f"{spec.algo} is computed in one shard, not in {spec.num_shards}.", "Leave it out."
+        )

@@ -21,7 +21,7 @@ def few_updates(plan: Plan, _: Request) -> Observation | None:
     with 2,048 environments” has often simply stopped early. Fewer than 100 updates is a warning.
     """
     updates = plan.num_updates
-    if updates is None or updates >= FEW_UPDATES or plan.algo == "rrd":
+    if updates is None or updates >= FEW_UPDATES or plan.replay is not None:
         return None
     budget = FEW_UPDATES * plan.rollout_size
     smaller = (plan.total_timesteps or 0) // (FEW_UPDATES * plan.num_steps)

@@ -174,3 +174,13 @@ page(
     would claim more than the data holds.
     """,
 )
+page(
+    "replay-length",
+    "Ren et al. 2022: only finished episodes enter the reward batch",
+    """The replay must hold whole episodes.
+
+    RRD learns from the return of an episode, so all of its timesteps must still be there when it ends. Each environment
+    has buffer_size / num_envs places, and an episode of T steps takes T + 1 of them: every observation is stored once,
+    the last one, too. An iteration must fit as well.
+    """,
+)

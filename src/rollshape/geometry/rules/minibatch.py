@@ -113,7 +113,7 @@ def minibatch_envs(plan: Plan, _: Request) -> Observation | None:
     in a minibatch of M is N·(1 − C(NT−T, M)/C(NT, M)).
     """
     seen = expected_envs(plan.num_envs, plan.num_steps, plan.minibatch_size)
-    if plan.algo == "rrd" or seen >= SEVERAL_ENVS:
+    if plan.replay is not None or seen >= SEVERAL_ENVS:
         return None
     return Observation(
         "warn" if plan.minibatch_source == "user" or plan.num_envs == 1 else "info",
@@ -187,7 +187,7 @@ def lr_minibatch(plan: Plan, request: Request) -> Observation | None:
     Give `--learning-rate` and `--tuned-minibatch-size` to have the number worked out.
     """
     size, tuned = plan.minibatch_size, request.tuned_minibatch_size
-    if plan.algo == "rrd":
+    if plan.replay is not None:
         return None
     if tuned is None:
         if plan.minibatch_source != "auto" or plan.num_minibatches == 1:

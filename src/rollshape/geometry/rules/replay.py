@@ -28,3 +28,26 @@ def rrd_sample_length(plan: Plan, request: Request) -> Observation | None:
         f"Use rrd_sample_size {length:,} or less.",
         {"rrd_sample_size": sample, "episode_length": length},
     )
+
+
+@rule("rrd-warm-up", "arithmetic: only finished episodes enter the reward batch")
+def rrd_warm_up(plan: Plan, request: Request) -> Observation | None:
+    """Gradient steps of RRD wait for the first episode that ends.
+
+    With N environments an episode of T steps takes N·T environment steps. Where learning_starts is less, and no episode
+    ends early, the iterations in between make no gradient step and the run makes fewer than were planned.
+    """
+    length, replay = request.episode_length, plan.replay
+    if plan.algo != "rrd" or replay is None or length is None:
+        return None
+    first = (replay.learning_starts // plan.rollout_size + 1) * plan.num_steps
+    if first >= length:
+        return None
+    needed = plan.num_envs * length
+    return Observation(
+        "info",
+        f"Learning starts after {replay.learning_starts:,} steps, when an episode of {length:,} steps in one of "
+        f"{plan.num_envs:,} environments need not have ended: gradient steps wait for the first that does.",
+        f"Use learning_starts {needed:,} or more.",
+        {"learning_starts": replay.learning_starts, "episode_length": length, "num_envs": plan.num_envs},
+    )

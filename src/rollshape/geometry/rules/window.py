@@ -37,7 +37,7 @@ def edge_weight_rule(plan: Plan, request: Request) -> Observation | None:
     critic gets wrong enters the gradient with this weight, and values travel only T steps an update.
     Above .8 it is a warning if you chose num_steps, else information; above .5 information.
     """
-    if plan.algo in ("reinforce", "rrd"):
+    if plan.algo == "reinforce" or plan.replay is not None:
         return None
     weight = edge_weight(plan.gae_window, request.gamma, request.gae_lambda)
     if weight <= NOTABLE_EDGE:
@@ -68,7 +68,7 @@ def episode_length(plan: Plan, request: Request) -> Observation | None:
     shorter than H cuts off the return.
     """
     length, t = request.episode_length, plan.num_steps
-    if length is None or plan.algo == "rrd":
+    if length is None or plan.replay is not None:
         return None
     numbers = {"episode_length": length, "num_steps": t, "cycle": length // math.gcd(length, t)}
     if plan.algo == "reinforce" and t < length:
@@ -113,7 +113,7 @@ def continuous_samples(plan: Plan, request: Request) -> Observation | None:
     Simulators on a GPU go far beyond with success, so more is only worth a note.
     """
     size = plan.rollout_size
-    if request.action_kind != "continuous" or plan.algo == "rrd" or CONTINUOUS_LOW <= size <= CONTINUOUS_HIGH:
+    if request.action_kind != "continuous" or plan.replay is not None or CONTINUOUS_LOW <= size <= CONTINUOUS_HIGH:
         return None
     low = size < CONTINUOUS_LOW
     return Observation(

@@ -1,0 +1,211 @@
+"""Soft actor-critic as pure functions: twin critics, automatic temperature (Haarnoja et al. 2018).
+
+Continuous actions are a squashed Gaussian's; with discrete ones the expectation over the policy is exact
+(Christodoulou 2019). Networks take batches [M, …].
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.agents.distributions import Categorical, SquashedGaussian
+from rollshape.agents.networks import PICTURE_AXES, PictureEncoder
+from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
+from rollshape.errors import RequestError
+
+SoftPolicy = SquashedGaussian | Categorical
+TWINS = 2
+DISCRETE_ENTROPY = 0.5  # of the largest one; Christodoulou's .98 keeps a policy of two choices near a coin's
+
+
+class Batch(NamedTuple):
+    """Transitions [M, …]; `next_observation` is where the action really led, also at a time limit."""
+
+    observation: Array
+    action: Array
+    reward: Array
+    terminated: Array
+    next_observation: Array
+
+
+class Network(eqx.Module):
+    """`copies` towers of ReLU layers side by side, over features of an observation and of what is put beside them.
+
+    Weights start uniform within ±1/√in, as PyTorch's do.
+    """
+
+    encoder: PictureEncoder | None
+    weights: tuple[Array, ...]  # [copies, in, out]
+    biases: tuple[Array, ...]
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self, key: Array, observation: Observation, hidden: tuple[int, ...], outputs: int, *,
+        beside: int = 0, seen_twice: bool = False, copies: int = 1,
+    ) -> None:  # fmt: skip
+        encoder_key, key = jax.random.split(key)
+        self.shape, self.encoder, width = observation.shape, None, math.prod(observation.shape)
+        if len(observation.shape) == PICTURE_AXES:
+            self.encoder = PictureEncoder(encoder_key, observation.shape)
+            width = self.encoder.features
+        sizes = (width * (2 if seen_twice else 1) + beside, *hidden, outputs)
+        shapes = [(copies, a, b) for a, b in itertools.pairwise(sizes)]
+        cuts = [sum(math.prod(shape) for shape in shapes[:i]) for i in range(1, len(shapes))]
+        drawn = jnp.split(jax.random.uniform(key, (sum(map(math.prod, shapes)),), minval=-1.0), cuts)
+        self.weights = tuple(x.reshape(s) / math.sqrt(s[1]) for x, s in zip(drawn, shapes, strict=True))
+        self.biases = tuple(jnp.zeros((copies, 1, size)) for size in sizes[1:])
+
+    def features(self, observations: Array) -> Array:
+        """[M, *shape] → [M, in]."""
+        if self.encoder is not None:
+            return self.encoder(observations)
+        return observations.reshape(observations.shape[0], -1).astype(jnp.float32)
+
+    def head(self, x: Array) -> Array:
+        """Features and what stands beside them, [M, in] → [copies, M, outputs]."""
+        h = jnp.einsum("mi,cio->cmo", x, self.weights[0]) + self.biases[0]
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            h = jnp.einsum("cmi,cio->cmo", jax.nn.relu(h), weight) + bias
+        return h
+
+    def __call__(self, observations: Array, *beside: Array) -> Array:
+        return self.head(jnp.concatenate([self.features(observations), *beside], axis=-1))
+
+
+class Agent(eqx.Module):
+    """All that SAC trains, and the critics' slow copies. Called, it answers as an ActorCritic does."""
+
+    actor: Network
+    critics: Network
+    targets: Network
+    log_temperature: Array
+    reward: Network | None  # RRD's
+    action: Action = eqx.field(static=True)
+
+    def __call__(self, observations: Array) -> tuple[Array, Array]:
+        """(outputs for the action's distribution, values: what the critics say of the policy's mode), [..., *shape]."""
+        shape = self.actor.shape
+        leading = observations.shape[: observations.ndim - len(shape)]
+        rows = observations.reshape(-1, *shape)
+        outputs, policy = self.actor(rows)[0], soft_policy(self.action)
+        values = q_values(self.critics, policy, rows, policy.mode(outputs)).min(0)
+        return outputs.reshape(*leading, -1), values.reshape(leading)
+
+    @property
+    def temperature(self) -> Array:
+        return jnp.exp(self.log_temperature)
+
+
+def soft_policy(action: Action) -> SoftPolicy:
+    """The distribution that SAC trains over an action space."""
+    match action:
+        case Discrete(n):
+            return Categorical(n)
+        case Continuous(dim, low, high):
+            return SquashedGaussian(dim, low, high)
+    raise RequestError(
+        "environment", "SAC and RRD take one discrete choice or a vector, not several choices at once.", "Use PPO."
+    )
+
+
+def new_agent(
+    key: Array, observation: Observation, action: Action, hidden: tuple[int, ...], reward: bool
+) -> Agent:  # fmt: skip
+    """Fresh networks, temperature 1; a reward network where RRD wants one."""
+    actor_key, critic_key, reward_key = jax.random.split(key, 3)
+    policy = soft_policy(action)
+    beside, choices = (0, action.n) if isinstance(action, Discrete) else (encoded_width(action), 1)
+    critics = Network(critic_key, observation, hidden, choices, beside=beside, copies=TWINS)
+    return Agent(
+        actor=Network(actor_key, observation, hidden, policy.num_outputs),
+        critics=critics,
+        targets=jax.tree.map(jnp.copy, critics),
+        log_temperature=jnp.zeros(()),
+        reward=Network(reward_key, observation, hidden, 1, beside=encoded_width(action), seen_twice=True)
+        if reward
+        else None,
+        action=action,
+    )
+
+
+def random_actions(policy: SoftPolicy, noise: Array) -> Array:
+    """Actions uniform over their space, from the policy's own noise: the normal's distribution function is uniform."""
+    if isinstance(policy, SquashedGaussian):
+        return policy.bounded(jax.lax.erf(noise / math.sqrt(2)))
+    return jnp.argmax(noise, axis=-1)
+
+
+def encoded_width(action: Action) -> int:
+    if isinstance(action, Continuous):
+        return action.dim
+    assert isinstance(action, Discrete)
+    return action.n
+
+
+def encoded(policy: SoftPolicy, action: Array) -> Array:
+    """Actions as a network reads them: unit actions, or one-hot choices."""
+    if isinstance(policy, SquashedGaussian):
+        return policy.unit(action)
+    return jax.nn.one_hot(action, policy.num_outputs)
+
+
+def q_values(critics: Network, policy: SoftPolicy, observations: Array, action: Array) -> Array:
+    """Q of actions in the environment's units, [M, …] → [2, M]."""
+    if isinstance(policy, SquashedGaussian):
+        return critics(observations, policy.unit(action))[..., 0]
+    return jnp.sum(critics(observations) * encoded(policy, action), axis=-1)
+
+
+def soft_values(
+    actor: Network, critics: Network, temperature: Array, policy: SoftPolicy, observations: Array, noise: Array
+) -> tuple[Array, Array]:
+    """(V, log π) [M]: V = E_π[min Q − α·log π], by one drawn action or, where choices are discrete, exactly."""
+    outputs = actor(observations)[0]
+    if isinstance(policy, SquashedGaussian):
+        unit, log_prob = policy.drawn(outputs, noise)
+        return critics(observations, unit)[..., 0].min(0) - temperature * log_prob, log_prob
+    log_probs = jax.nn.log_softmax(outputs)
+    shares = jnp.exp(log_probs)
+    values = critics(observations).min(0)
+    return jnp.sum(shares * (values - temperature * log_probs), -1), jnp.sum(shares * log_probs, -1)
+
+
+def critic_targets(reward: Array, terminated: Array, next_value: Array, gamma: float) -> Array:
+    """y = r + γ·(1 − terminated)·V(s′): a time limit bootstraps, an end does not."""
+    return reward + gamma * jnp.where(terminated, 0.0, next_value)
+
+
+def critic_loss(critics: Network, policy: SoftPolicy, batch: Batch, targets: Array) -> Array:
+    """Σ over the twins of ½·mean((Q − y)²)."""
+    return 0.5 * jnp.sum(jnp.mean((q_values(critics, policy, batch.observation, batch.action) - targets) ** 2, axis=-1))
+
+
+def actor_loss(
+    actor: Network, critics: Network, temperature: Array, policy: SoftPolicy, observations: Array, noise: Array
+) -> tuple[Array, Array]:
+    """(−mean V, mean log π): α·log π − min Q, averaged."""
+    values, log_prob = soft_values(actor, critics, temperature, policy, observations, noise)
+    return -values.mean(), log_prob.mean()
+
+
+def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Array:
+    """−log α·(log π + H̄): α falls while the policy's entropy is above its target."""
+    return -log_temperature * (log_prob + target_entropy)
+
+
+def target_entropy(action: Action) -> float:
+    """−dim for unit actions; half of the largest entropy for choices."""
+    return -float(action.dim) if isinstance(action, Continuous) else DISCRETE_ENTROPY * math.log(encoded_width(action))
+
+
+def moved(targets: Network, critics: Network, polyak: float) -> Network:
+    """θ′ ← p·θ′ + (1 − p)·θ."""
+    slow: Network = jax.tree.map(lambda old, new: polyak * old + (1.0 - polyak) * new, targets, critics)
+    return slow
