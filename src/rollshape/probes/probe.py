@@ -27,6 +27,8 @@ from rollshape.probes.batches import collect_batches, measured_cosines, minibatc
 from rollshape.probes.collect import Source, Stream, estimates, source
 from rollshape.probes.critic import TargetPoint, target_points
 from rollshape.probes.horizon import Direction, Horizon, direction, given_horizon, measured_horizon
+from rollshape.probes.noises import STATES, step_noises
+from rollshape.probes.reset_phase import reset_phase
 from rollshape.probes.result import Geometry, Probe
 from rollshape.training import checkpoint as checkpoints
 from rollshape.training.loop import RunState, Trainer
@@ -129,13 +131,13 @@ class _Opened:
     def measured(self, update: int, ask: Ask, horizon: Horizon) -> Probe:
         drawn = source(self.trainer, self.state(update), ask.num_envs, ask.start)
         try:
-            return _measured(self.path, update, self.trainer, drawn, ask, horizon, self.told)
+            return _measured(self.path, update, self.trainer, self.state(update), drawn, ask, horizon, self.told)
         finally:
             drawn.close()
 
 
 def _measured(
-    path: Path, update: int, trainer: Trainer, drawn: Source, ask: Ask, horizon: Horizon, told: Told
+    path: Path, update: int, trainer: Trainer, state: RunState, drawn: Source, ask: Ask, horizon: Horizon, told: Told
 ) -> Probe:
     """All measurements of one checkpoint, one after the other."""
     spec, plan, rng = trainer.spec, trainer.plan, np.random.default_rng([ask.seed or 0, update])
@@ -154,6 +156,10 @@ def _measured(
     )
     told("minibatches")
     table = minibatch_table(view, batches, found, plan.minibatch_size, rng)
+    told("three noises")
+    split = step_noises(trainer, state, num_states=STATES, seed=ask.seed or 0)
+    told("phases after a common reset")
+    phases = reset_phase(trainer, state, seed=ask.seed or 0)
     told("cosines")
     return Probe(
         run_dir=str(path),
@@ -178,6 +184,8 @@ def _measured(
         sizes={other: surface(other, windows, rng, updates) for other in _other_sizes(size)},
         critic=critic,
         pictures=pictures(drawn, view, _key(ask, update, "pictures")),
+        noises=split,
+        reset_phase=phases,
     )
 
 

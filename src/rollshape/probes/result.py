@@ -16,6 +16,8 @@ from rollshape.gradients.variance import Variance
 from rollshape.probes.batches import Cosines, Picture
 from rollshape.probes.critic import TargetPoint
 from rollshape.probes.horizon import Horizon
+from rollshape.probes.noises import StepNoises
+from rollshape.probes.reset_phase import ResetPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Probe:
     sizes: dict[int, list[Point]]  # the same for other rollout sizes
     critic: list[TargetPoint]
     pictures: list[Picture]
+    noises: StepNoises
+    reset_phase: ResetPhase
 
     @property
     def best(self) -> Point:
@@ -109,6 +113,8 @@ class Probe:
             "best": {"mse": _shape(self.best), "score": _shape(self.best_over_horizon)},
             "sizes": {str(size): [_point(point) for point in points] for size, points in self.sizes.items()},
             "critic": [_target(point) for point in self.critic],
+            "noises": self.noises.to_dict(),
+            "reset_phase": self.reset_phase.to_dict(),
             "steps": [
                 {"num_envs": p.num_envs, "num_steps": p.num_steps, "cosine_within_env": p.mean_within(),
                  "cosine_across_batches": p.mean_across()}

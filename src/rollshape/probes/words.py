@@ -9,7 +9,7 @@ from rollshape.probes.result import Probe
 
 def answer(probe: Probe) -> list[str]:
     """What a practitioner wants to know, the most important first."""
-    return [_worth(probe), _noise(probe), _signal(probe), _bias(probe), *_best(probe)]
+    return [_worth(probe), _noise(probe), _signal(probe), _bias(probe), _three(probe), _phase(probe), *_best(probe)]
 
 
 def shape(point: Point) -> str:
@@ -62,6 +62,27 @@ def _bias(probe: Probe) -> str:
     return (
         f"Its mean is off the true gradient by {off.value:.0%} of its length ({off.low:.0%} … {off.high:.0%}); by the "
         f"window's edge alone by {edge.value:.0%} ({edge.low:.0%} … {edge.high:.0%})."
+    )
+
+
+def _three(probe: Probe) -> str:
+    split = probe.noises.noises
+    if split is None:
+        return f"The three noises: {probe.noises.reason}."
+    parts = {"sampling": split.sampling, "trajectory": split.trajectory, "credit assignment": split.credit}
+    told = ", ".join(f"{name} {number(each.value)} ({between(each)})" for name, each in parts.items())
+    return f"A single step's squared error is {told}."
+
+
+def _phase(probe: Probe) -> str:
+    found, own = probe.reset_phase, probe.geometry
+    if found.between is None:
+        return f"Reset phase: {found.reason}."
+    if found.envs_of_balance is None:
+        return "Environments that reset together would see no other gradient than staggered ones, as far as this tells."
+    return (
+        f"Environments that reset together would be off by {number(found.between.value)} ({between(found.between)}) "
+        f"however many they are: as much as the noise of {number(found.envs_of_balance)} of them × {own.num_steps} steps."
     )
 
 
