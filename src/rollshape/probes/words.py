@@ -82,7 +82,7 @@ def _phase(probe: Probe) -> str:
         return "Environments that reset together would see no other gradient than staggered ones, as far as this tells."
     return (
         f"Environments that reset together would be off by {number(found.between.value)} ({between(found.between)}) "
-        f"however many they are: as much as the noise of {number(found.envs_of_balance)} of them × {own.num_steps} steps."
+        f"however many they are: as much as the noise of {number(found.envs_of_balance)} × {own.num_steps} steps."
     )
 
 
