@@ -110,21 +110,23 @@ class Resampled:
         """
 
         def scaled(quantities: Mapping[str, Floats]) -> Floats:
-            values = np.asarray(statistic(quantities))
+            with np.errstate(divide="ignore", invalid="ignore"):  # a resample may hold nothing but zeros
+                values = np.asarray(statistic(quantities))
             return cast(Floats, np.log(np.maximum(values, np.finfo(float).tiny))) if positive else values
 
         centre = float(scaled(cast(Mapping[str, Floats], self._point)))
         deviation = _jackknife(scaled(self._left_out), np.ones((1, self.num_envs)))[0]
         own = _jackknife(scaled(self._resamples_left_out), self._counts)
         shift = scaled(self._resamples) - float(scaled(cast(Mapping[str, Floats], self._plug_in)))
-        usable = own > 0  # a resample of one environment alone has no deviation
+        usable = (own > 0) & np.isfinite(shift)  # a resample of one environment alone has no deviation
         upper, lower = Z, -Z
         if usable.any():
             upper, lower = np.quantile(shift[usable] / own[usable], [0.5 + LEVEL / 2, 0.5 - LEVEL / 2])
         if wider:
             upper, lower = max(upper, Z), min(lower, -Z)
         ends = (centre - upper * deviation, centre - lower * deviation, centre)
-        low, high, value = (float(np.exp(v) if positive else v) for v in ends)
+        with np.errstate(over="ignore"):  # what almost no environment has seen has no upper end
+            low, high, value = (float(np.exp(v) if positive else v) for v in ends)
         return Estimate(value, low, high)
 
 

@@ -139,4 +139,5 @@ def autocorrelation(lags: Floats, row_gram: Floats) -> list[Estimate]:
     norms = (sums.sum() - 2 * sums + 2 * diagonal - diagonal.sum()) / ((envs - 1) * (envs - 2))
     mean = lags.mean(0) - norm
     means = (lags.sum(0) - lags) / (envs - 1) - norms[:, None]
-    return jackknifed(mean / mean[0], means / means[:, :1])
+    with np.errstate(divide="ignore", invalid="ignore"):  # without the only environment that saw a gradient
+        return jackknifed(mean / mean[0], means / means[:, :1])

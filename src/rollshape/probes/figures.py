@@ -82,7 +82,7 @@ def _surface(probe: Probe) -> Figure:
         for point, label in zip(probe.surface, axis.get_xticklabels(), strict=True):
             label.set_fontweight("bold" if id(point) in marks else "normal")
         axis.set_title(title, fontsize=9)
-    axes[0].legend(fontsize=8, frameon=False)
+    axes[0].legend(fontsize=8, frameon=False, loc="upper left")
     return figure
 
 
@@ -153,7 +153,7 @@ def _minibatch(probe: Probe) -> Figure:
             xscale="log", xlabel="minibatch_size M", ylabel="tr Var(G_M)" if name == "variance" else "cosine to G_B"
         )
     figure.axes[0].set_yscale("log")
-    figure.axes[0].legend(fontsize=8, frameon=False)
+    figure.axes[0].legend(fontsize=8, frameon=False, loc="upper right")
     return figure
 
 

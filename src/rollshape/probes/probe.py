@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 from rollshape.geometry.divisors import divisors
 from rollshape.geometry.memory import human_bytes
 from rollshape.gradients.bias import bias
@@ -147,6 +147,13 @@ def _measured(
     lengths = window_lengths(trainer, ask, drawn.num_envs)
     stream = drawn.draw(max(lengths), tail_steps(trainer), _key(ask, update, "long"))
     windows = _windows(view, stream, [measure.advantages(spec, stream, t) for t in lengths], "policy", told)
+    seen = int((windows[lengths.index(steps)].window_norms > 0).sum())
+    if seen < 2:
+        raise RunError(
+            "run",
+            f"After update {update} the gradient is zero in all but {seen} of {drawn.num_envs} environments.",
+            "Probe a later checkpoint, or use more --num-envs.",
+        )
     told("lags")
     own = measure.measure_own(view, stream, measure.advantages(spec, stream, steps), windows[lengths.index(steps)])
     found = variance(own.lags, own.windows.row_gram, rng, num_envs=envs)

@@ -47,7 +47,8 @@ def _noise(probe: Probe) -> str:
 def _signal(probe: Probe) -> str:
     scale = probe.noise_scale
     if scale.clustered.value is None:
-        return f"Of the gradient itself there is {scale.clustered.reason}."
+        least = "" if scale.clustered.low is None else f", at least {scale.clustered.low:,.0f} steps"
+        return f"No signal is seen: how many steps it takes until it equals the noise cannot be told{least}."
     low, high = scale.clustered.low, scale.clustered.high
     ends = f"{low:,.0f} … {high:,.0f}" if low is not None and high is not None else f"at least {low or 0:,.0f}"
     naive = "no number" if scale.naive.value is None else f"{scale.naive.value:,.0f}"
@@ -57,7 +58,7 @@ def _signal(probe: Probe) -> str:
 def _bias(probe: Probe) -> str:
     total, window = probe.bias["total"], probe.bias["window"]
     if total.relative is None or window.relative is None:
-        return f"Bias relative to the gradient cannot be given: {total.reason}."
+        return f"How far its mean is off the true gradient cannot be given as a share of it ({total.reason})."
     off, edge = _root(total.relative), _root(window.relative)
     return (
         f"Its mean is off the true gradient by {off.value:.0%} of its length ({off.low:.0%} … {off.high:.0%}); by the "
