@@ -145,7 +145,7 @@ def test_envpool_starts_episodes_afresh_and_the_broken_ones_teach_nothing(tmp_pa
 class Pictures(gymnasium.Env[Any, Any]):
     """A bright half of a picture; pays for choosing it. Ten steps an episode."""
 
-    observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 1), np.uint8)
+    observation_space = gymnasium.spaces.Box(0, 255, (6, 6, 1), np.uint8)
     action_space = gymnasium.spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
@@ -155,8 +155,8 @@ class Pictures(gymnasium.Env[Any, Any]):
 
     def shown(self) -> Any:
         self.side = int(self.np_random.integers(2))
-        picture = np.zeros((10, 10, 1), np.uint8)
-        picture[:, 5 * self.side : 5 * self.side + 5] = 255
+        picture = np.zeros((6, 6, 1), np.uint8)
+        picture[:, 3 * self.side : 3 * self.side + 3] = 255
         return picture
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -170,8 +170,8 @@ gymnasium.register("RollshapePictures-v0", Pictures)
 def test_pictures_stay_bytes_and_are_learned_from(tmp_path: Path) -> None:
     run = train(
         out=tmp_path / "x", env="gymnasium:RollshapePictures-v0", algo="rrd", num_envs=4, steps_per_iteration=40,
-        train_batches=10, learning_starts=400, total_timesteps=2_000, hidden_sizes=(16,), learning_rate=3e-3,
-        rrd_batch_size=160, rrd_sample_size=10, gamma=0.0,
+        train_batches=20, learning_starts=400, total_timesteps=2_400, hidden_sizes=(32,), learning_rate=1e-3,
+        rrd_batch_size=80, rrd_sample_size=10, gamma=0.0,
     )  # fmt: skip
     assert run.plan.replay is not None
     assert run.plan.replay.transition_batch_size == 32  # those for images
