@@ -147,6 +147,9 @@ def test_a_folder_without_runs_is_a_wrong_request(tmp_path: Path) -> None:
     (tmp_path / "a" / "metrics.jsonl").unlink()
     with pytest.raises(RequestError, match="has a row of metrics"):
         write_report(tmp_path)
+    (tmp_path / "a" / "run.json").write_text('{"spec": {}, "status": "done", "versions": {}}')
+    with pytest.raises(RequestError, match="holds no plan"):
+        write_report(tmp_path)
 
 
 def test_the_command_prints_the_conclusion_and_the_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

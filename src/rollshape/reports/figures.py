@@ -159,6 +159,8 @@ def _band(axis: Any, lines: Sequence[Any], hue: str, key: str) -> None:
 
 def predicted(name: str, found: Sequence[Prediction], task: Task, scores: Mapping[str, Any], caption: str) -> Figure:
     """Measured score against predicted error, group by group: a prediction that holds falls from left to right."""
+    from matplotlib.ticker import LogLocator
+
     hues = dict(zip([group.label for group in task.groups], colours(len(task.groups)), strict=True))
     titles: dict[str, str] = {}
     rows: list[Sequence[Any]] = [("prediction", "group", "error", "error_low", "error_high", "score", "low", "high")]
@@ -181,6 +183,7 @@ def predicted(name: str, found: Sequence[Prediction], task: Task, scores: Mappin
                 titles[key] = f"{label}: predicted {error:.3g}, measured {score.value:.4g}"
                 rows.append((prediction.horizon, label, error, low, high, score.value, score.low, score.high))
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.xaxis.set_minor_formatter(lambda *_: "")
             axis.set(xlabel="predicted error, relative to the median shape", title=prediction.horizon)

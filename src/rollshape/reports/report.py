@@ -99,7 +99,7 @@ def _figures(document: Document) -> list[Any]:
 def gather(path: Path) -> Material:
     """Read runs, study, verdicts; a RequestError where there is no run at all."""
     outcome = open_study(path) if Store(path).journal.exists() else None
-    records = [record for record in read_records(path) if record.plan and record.spec]
+    records = read_records(path)
     if not any(record.rows for record in records):
         raise RequestError("run", f"No run in {path} has a row of metrics yet.", "Run the study on, then report.")
     found = tasks(records)

@@ -47,9 +47,13 @@ def _reached(task: Task, group: Any, by: Alignment, threshold: float | None) -> 
     found: Reached = to_threshold(lines, threshold)
     if found.median is None:
         return f"{found.reached}/{found.runs} get there"
-    ends = f"{found.low:,.4g}" if found.low is not None else "?"
-    high = f"{found.high:,.4g}" if found.high is not None else "∞"
-    return f"{found.median:,.4g} [{ends}, {high}] ({found.reached}/{found.runs})"
+    low, high = ("∞" if end is None else _number(end) for end in (found.low, found.high))
+    return f"{_number(found.median)} [{low}, {high}] ({found.reached}/{found.runs})"
+
+
+def _number(value: float) -> str:
+    """Three digits, or all of a large number."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def improvement(values: Mapping[str, Floats], caption: str) -> Table:

@@ -78,6 +78,8 @@ def _runs(folder: Path) -> Iterator[Path]:
 
 def _record(path: Path, probes: dict[float, dict[str, Any]] | None = None) -> Record:
     document = RunDirectory(path).read()
+    if not isinstance(document.get("plan"), dict) or not document["plan"].get("num_updates"):
+        raise RequestError("run", f"{path / 'run.json'} holds no plan of a run.", "Train again, elsewhere.")
     probes = _own_probes(path, document["plan"]["num_updates"]) if probes is None else probes
     rows = list(RunDirectory(path).rows())
     told = document.get("summary") or {}
