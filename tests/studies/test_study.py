@@ -170,7 +170,9 @@ def test_built_in_studies_are_legal_throughout_and_make_a_claim(name: str) -> No
 
 
 def test_built_in_studies_have_the_sizes_that_are_asked_about() -> None:
-    assert {"tradeoff", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay"} == set(names())
+    assert {"tradeoff", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay", "rrd"} == set(
+        names()
+    )
     tradeoff = expand(builtin("tradeoff")).trials
     assert {trial.plan.rollout_size for trial in tradeoff} == {2048}
     assert len(tradeoff) == 6 * 20
