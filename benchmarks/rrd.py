@@ -125,11 +125,10 @@ def memory() -> int:
     made = plan(algo="rrd", obs_shape=shown.shape, action_dim=6, action_kind="continuous", num_envs=1,
                 buffer_size=held + held // steps, steps_per_iteration=steps)  # fmt: skip
     assert made.memory is not None
-    column = (steps, 1)
+    column, whole = (steps, 1), jnp.zeros((steps, 1), int)
     flags = jnp.zeros(column, bool)
-    ones, seen = jnp.ones(column), jnp.ones((*column, 17))
-    chunk = Chunk(seen, jnp.ones((*column, 6)), ones, flags, flags.at[-1].set(True), seen, jnp.zeros(column, int), ones,
-                  jnp.ones(column, int), ~flags)  # fmt: skip
+    chunk = Chunk(jnp.ones((*column, 17)), jnp.ones((*column, 6)), jnp.ones(column), flags, flags.at[-1].set(True),
+                  jnp.ones((*column, 17)), whole, jnp.ones(column), whole, ~flags)  # fmt: skip
     like = jax.eval_shape(lambda: new_replay(made, env))  # what compiling takes is no part of it
     keep = jax.jit(stored, donate_argnums=0).lower(like, chunk).compile()
     fresh = jax.jit(lambda: new_replay(made, env)).lower().compile()
@@ -202,12 +201,13 @@ def table(rows: Iterator[dict[str, Any]]) -> None:
         if not scores:
             print(f"{env:28} {mode:14} no score")
             continue
-        half = STUDENT.get(len(scores), float("nan")) * (statistics.stdev(scores) if len(scores) > 1 else 0.0)
+        count = len(scores)
+        half = STUDENT[count] * statistics.stdev(scores) / count**0.5 if count in STUDENT else float("nan")
         known = [row["reward_correlation"] for row in group if row["reward_correlation"] is not None]
         correlation = f"  correlation {statistics.mean(known):.2f}" if known else ""
-        score = f"{statistics.mean(scores):9.1f} ± {half / len(scores) ** 0.5:7.1f}  {len(scores)} seeds"
-        spent = f"{group[0]['timesteps']:,} steps, {statistics.median(row['seconds'] for row in group):.0f} s"
-        print(f"{env:28} {mode:14} {score}, {spent}{correlation}  {[round(score) for score in scores]}")
+        print(f"{env:28} {mode:14} {statistics.mean(scores):9.1f} ± {half:7.1f}  {count} seeds, "
+              f"{group[0]['timesteps']:,} steps, {statistics.median(row['seconds'] for row in group):.0f} s"
+              f"{correlation}  {[round(score) for score in scores]}")  # fmt: skip
 
 
 def main() -> int:

@@ -170,7 +170,7 @@ def test_built_in_studies_are_legal_throughout_and_make_a_claim(name: str) -> No
 
 
 def test_built_in_studies_have_the_sizes_that_are_asked_about() -> None:
-    named = {"tradeoff", "demo", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay"}
+    named = {"tradeoff", "demo", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay", "rrd"}
     assert named == set(names())
     tradeoff = expand(builtin("tradeoff")).trials
     assert {trial.plan.rollout_size for trial in tradeoff} == {2048}

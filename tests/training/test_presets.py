@@ -24,3 +24,16 @@ def test_what_has_no_preset_says_what_has() -> None:
         with pytest.raises(RequestError, match="no preset") as caught:
             with_preset(spec)
         assert "CartPole-v1" in caught.value.fix
+
+
+def test_rrd_has_its_papers_settings_and_sizes_by_what_is_seen() -> None:
+    spec, preset = with_preset(Spec(algo="rrd", hidden_sizes=(32,)))
+    assert "2022" in preset.source
+    replay = spec.plan().replay
+    assert replay is not None
+    assert (replay.train_batches, replay.buffer_size, spec.hidden_sizes) == (100, 1_000_000, (32,))
+    plain = Spec(algo="rrd")
+    for shape, sizes in (((17,), (256, 25, 4)), ((84, 84, 3), (32, 64, 1))):
+        replay = plain.plan(obs_shape=shape, obs_dtype="uint8").replay
+        assert replay is not None
+        assert (replay.transition_batch_size, replay.train_batches, replay.num_subsequences) == sizes

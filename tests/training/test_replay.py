@@ -19,7 +19,7 @@ from rollshape.training.replay import (
     draw_episodes,
     draw_transitions,
     finished,
-    latest_episode,
+    latest_episodes,
     new_replay,
     place,
     returns,
@@ -167,7 +167,8 @@ def test_whole_finished_episodes_are_drawn_in_proportion_to_their_length(chunks:
         episode = wholes[int(starts[i])]
         assert int(episodes.length[i]) == len(episode["rewards"])
         assert float(totals[i]) == pytest.approx(sum(episode["rewards"]), abs=1e-4)
-    last = latest_episode(replay)
+    last, whole = latest_episodes(replay)
+    assert bool(whole.any())
     assert int(last.length[0]) == len([life for life in diary.lives[0] if life["over"]][-1]["rewards"])
 
 

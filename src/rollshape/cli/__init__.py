@@ -16,7 +16,7 @@ COMMANDS = {
     "translate": "a config from one library's words to another's",
     "patch": "make a config file legal in place, comments kept",
     "dialects": "the libraries that are spoken, and what each does",
-    "train": "REINFORCE, A2C or PPO at any shape",
+    "train": "REINFORCE, A2C, PPO, SAC or RRD at any shape",
     "eval": "score a trained policy on fresh episodes",
     "probe": "what a batch of a run's shape is worth, and of any other",
     "reproduce": "run again, and report the first difference",

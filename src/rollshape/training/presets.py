@@ -53,14 +53,22 @@ PRESETS = {
     ),
 }  # fmt: skip
 
+RRD = Preset(
+    {"rrd_preset": "rrd-paper", "hidden_sizes": (256, 256), "learning_rate": 3e-4, "gamma": 0.99, "polyak": 0.995,
+     "total_timesteps": 3_000_000},
+    "Ren et al. 2022, its MuJoCo experiments",
+)  # fmt: skip
+
 
 def with_preset(spec: Spec) -> tuple[Spec, Preset]:
-    """The spec with the preset of its environment in every field that still has its default."""
-    if spec.env not in PRESETS or spec.algo != "ppo":
+    """The spec with the preset of its environment, or of RRD, in every field that still has its default."""
+    if spec.algo != "rrd" and (spec.env not in PRESETS or spec.algo != "ppo"):
         raise RequestError(
-            "choice", f"There is no preset for {spec.algo} on {spec.env}.", f"PPO has them for {', '.join(PRESETS)}."
+            "choice",
+            f"There is no preset for {spec.algo} on {spec.env}.",
+            f"PPO has them for {', '.join(PRESETS)}; RRD has its paper's everywhere.",
         )
-    preset = PRESETS[spec.env]
+    preset = RRD if spec.algo == "rrd" else PRESETS[spec.env]
     defaults = {field.name: field.default for field in fields(Spec)}
     untouched = {name: value for name, value in preset.settings.items() if getattr(spec, name) == defaults[name]}
     return replace(spec, **untouched), preset

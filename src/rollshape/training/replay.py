@@ -136,11 +136,17 @@ def cut_off(replay: Replay) -> Replay:
     return replay._replace(kind=replay.kind.at[latest].set(EMPTY, mode="drop"), begun=replay.written)
 
 
+def latest_episodes(replay: Replay) -> tuple[Episodes, Array]:
+    """The finished episode of each environment that ended last, and whether it is still there as a whole; [N]."""
+    envs, oldest = jnp.arange(replay.ended.size), jnp.maximum(replay.written - _length(replay), 0)
+    length = replay.link[place(replay, envs, replay.ended)]
+    start = replay.ended - length
+    return Episodes(envs, start, length), (replay.ended >= oldest) & (start >= oldest)
+
+
 def finished(replay: Replay) -> Array:
     """Whether some finished episode is still there as a whole."""
-    oldest = jnp.maximum(replay.written - _length(replay), 0)
-    first = replay.ended - replay.link[place(replay, jnp.arange(replay.ended.size), replay.ended)]
-    return ((replay.ended >= oldest) & (first >= oldest)).any()
+    return latest_episodes(replay)[1].any()
 
 
 def transitions(replay: Replay) -> Array:
@@ -214,10 +220,3 @@ def shown_rewards(replay: Replay, env: Array, position: Array) -> Array:
     """Rewards of transitions as an episodic environment tells them: the return at the end, 0 before."""
     following = place(replay, env, position + 1)
     return jnp.where(replay.kind[following] == FINAL, replay.reward[following], 0.0)
-
-
-def latest_episode(replay: Replay) -> Episodes:
-    """In each environment the finished episode that ended last, [N]; only after `finished`."""
-    envs = jnp.arange(replay.ended.size)
-    length = replay.link[place(replay, envs, replay.ended)]
-    return Episodes(envs, replay.ended - length, length)
