@@ -28,6 +28,7 @@ def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "d
     """A run directory as `train` leaves it, with 40 rows of a run in good health but for what is given."""
     plan, directory = spec.plan(), RunDirectory(path)
     updates = plan.num_updates or 0
+    path.mkdir(parents=True, exist_ok=True)
     directory.write(
         {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": {}, "status": status, "summary": {"timesteps": 0}}
     )
