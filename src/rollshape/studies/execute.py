@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollshape.errors import RequestError
+from rollshape.errors import ToldError
 from rollshape.studies.store import Result
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
@@ -40,8 +40,8 @@ def execute(
         )
     except MemoryError as error:
         return Result("failed", "out of memory", _text(error))
-    except RequestError as error:
-        cause = "environment error" if error.rule == "environment" else "refused"
+    except ToldError as error:
+        cause = {"environment": "environment error", "disk": "disk"}.get(error.rule, "refused")
         return Result("failed", cause, f"{error.message} {error.fix}".strip())
     except Exception as error:  # an environment is somebody's code and may raise anything
         cause = "out of memory" if any(sign in str(error) for sign in OUT_OF_MEMORY) else "error"
@@ -74,7 +74,7 @@ def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, d
         asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
             document = probe(out, nearest, **asked).to_dict()
-        except RequestError as error:
+        except ToldError as error:
             yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
             continue
         except Exception as error:  # as in training: the trial has ended well, whatever its probe does
