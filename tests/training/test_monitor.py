@@ -38,8 +38,8 @@ def plan_of(**sizes: Any) -> Any:
         ((64, 32), 1, 1, Sampling(8, 8, 8)),  # a quarter of 2048 samples, 4 epochs
         ((64, 32), 2, 1, Sampling(4, 8, 8)),
         ((64, 32), 1, 100, Sampling(8, 8, 32)),  # all of them
-        ((2048, 16), 1, 9, Sampling(8, 128, 4)),  # 4096 at most
-        ((9, 2048), 1, 1, Sampling(8, 1, 512)),
+        ((2048, 16), 1, 9, Sampling(8, 64, 8)),  # 4096 at most
+        ((9, 2048), 1, 1, Sampling(8, 1, 64)),
         ((8, 2), 1, 1, Sampling(8, 1, 2)),
         ((7, 2048), 1, 1, None),
     ],
@@ -90,6 +90,13 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene() -> Scene:
     return Scene()
+
+
+def test_environments_that_do_not_fit_come_one_at_a_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = scene.told(Sampling(8, 6, 16))(scene.rollout, 0)
+    monkeypatch.setattr(monitor, "CHUNK", 1)
+    for a, b in zip(scene.told(Sampling(8, 6, 16))(scene.rollout, 0), whole, strict=True):
+        assert float(a) == pytest.approx(float(b), rel=1e-4)
 
 
 @pytest.mark.parametrize("shards", [1, 2])

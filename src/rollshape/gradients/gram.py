@@ -17,6 +17,9 @@ import jax.numpy as jnp
 from jax import Array
 
 CHUNK = 1 << 25  # floats of one layer's gradients that are held at once
+SHORT = (
+    32  # terms of a sum up to which all their products are quicker than the sum of outer products, whatever it counts
+)
 
 _einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)  # an accelerator's default keeps three digits
 
@@ -109,9 +112,9 @@ def window_norms(traces: Traces) -> Array:
     """|window mean|² of many windows, traces [W, T, …] → [W], each layer by the cheaper of Gram and gradient."""
 
     def layer(trace: Trace) -> Array:
-        steps, positions = trace.inputs.shape[1], trace.positions
+        terms = trace.inputs.shape[1] * trace.positions
         inputs, outputs = trace.inputs.shape[-1], trace.errors.shape[-1]
-        if (steps * positions) ** 2 * (inputs + outputs) <= (steps * positions + 1) * inputs * outputs:
+        if terms <= SHORT or terms**2 * (inputs + outputs) <= (terms + 1) * inputs * outputs:
             return jax.vmap(lambda t: _layer_gram(t, t).mean())(trace)
         chunk = max(1, CHUNK // trace.size)
         norms: Array = jax.lax.map(lambda t: (_window_gradient(t) ** 2).sum(), trace, batch_size=chunk)

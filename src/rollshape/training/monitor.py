@@ -25,7 +25,6 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
-from rollshape.geometry.divisors import divisors
 from rollshape.geometry.plan import Plan
 from rollshape.gradients.gram import CHUNK, reshaped, rows, scaled, step_norms, window_norms
 from rollshape.gradients.traces import policy_traces
@@ -36,7 +35,7 @@ from rollshape.training.spec import Spec
 from rollshape.training.update import advantages
 
 GROUPS, SIGNAL = 8, 2.36  # Student's 97.5 % quantile for 8 groups
-MOST_SAMPLES, FEWEST_STEPS = 4096, 4
+MOST_SAMPLES, FEWEST_STEPS, MOST_STEPS = 4096, 8, 64
 SHARE = 16  # of the samples that the interval trains on, one in so many is looked at
 
 
@@ -61,10 +60,10 @@ class Sampling(NamedTuple):
 
 
 def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
-    """At most 4096 samples, and one in 16 of the interval's samples × epochs; as many environments as at 4 steps fit.
+    """At most 4096 samples, and one in 16 of the interval's samples × epochs; as many environments as at 8 steps fit.
 
-    Never fewer than 8 environments and 4 steps; None where there are fewer environments. Those that do not fill the
-    groups are left out.
+    8 to 64 steps of never fewer than 8 environments; None where there are fewer. Those that do not fill the groups are
+    left out.
     """
     groups = -(-GROUPS // num_shards)
     budget = min(interval * plan.num_epochs * plan.rollout_size // SHARE, MOST_SAMPLES)
@@ -74,7 +73,7 @@ def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
     if envs == 0:
         return None
     steps = budget // (groups * envs * num_shards)
-    return Sampling(groups, envs, min(plan.num_steps, max(steps, fewest)))
+    return Sampling(groups, envs, min(plan.num_steps, max(steps, fewest), MOST_STEPS))
 
 
 def signals_of(
@@ -92,14 +91,8 @@ def signals_of(
     chosen = groups * envs
     observation, action, weight, valid = _drawn(spec, shards, rollout, key, chosen, steps)
     shape = (groups, envs, steps)
-    sums, norms, squares = jax.lax.map(
-        lambda group: _sums(model, policy, *group),
-        (
-            observation.reshape(*shape, *observation.shape[2:]),
-            action.reshape(*shape, *action.shape[2:]),
-            weight.reshape(shape),
-        ),
-    )
+    cut = (x.reshape(*shape, *x.shape[2:]) for x in (observation, action, weight))
+    sums, norms, squares = _sums(model, policy, *cut)
     count = valid.reshape(shape).sum(-1).astype(jnp.float32)
     every = shards.gathered(sums)
     columns = (norms.sum(1), squares.sum(1), count.sum(1), (count**2).sum(1))
@@ -125,29 +118,29 @@ def _drawn(
 def _sums(
     model: ActorCritic, policy: Policy, observation: Array, action: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
-    """Of a group [E, M, …]: Σs_e [P], |s_e|² [E] and Σ|g|² [E]. Environments that do not fit a chunk come in pieces."""
-    envs, steps = weight.shape
+    """Of groups [G, E, M, …]: Σs_e [G, P], |s_e|² [G, E] and Σ|g|² [G, E]. What does not fit a chunk comes one
+    environment at a time."""
 
-    def piece(observation: Array, action: Array, weight: Array) -> tuple[Array, Array, Array]:
-        traces = scaled(policy_traces(model, policy, observation, action), weight)
-        size = weight.size
-        together = rows(reshaped(traces, 2, (1, size)))[0] * size
-        return together, window_norms(traces) * steps**2, step_norms(traces).sum(1)
+    def whole(observation: Array, action: Array, weight: Array) -> tuple[Array, Array, Array]:
+        groups, envs, steps = weight.shape
+        traces = reshaped(scaled(policy_traces(model, policy, observation, action), weight), 3, (groups * envs, steps))
+        sums = rows(reshaped(traces, 2, (groups, envs * steps))) * (envs * steps)
+        norms, squares = window_norms(traces) * steps**2, step_norms(traces).sum(1)
+        return sums, norms.reshape(groups, envs), squares.reshape(groups, envs)
 
     shapes = jax.eval_shape(lambda *x: policy_traces(model, policy, *x), observation, action)
-    floats = sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)) // envs
-    size = max(d for d in divisors(envs) if d == 1 or d * floats <= CHUNK)
-    if size == envs:
-        return piece(observation, action, weight)
-    cut = jax.tree.map(lambda x: x.reshape(envs // size, size, *x.shape[1:]), (observation, action, weight))
-    blank = jnp.zeros(jax.eval_shape(lambda: piece(*(x[0] for x in cut))[0]).shape)
+    if sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)) <= CHUNK:
+        return whole(observation, action, weight)
+    sizes = jax.eval_shape(whole, observation, action, weight)[0].shape
 
-    def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
-        together, norms, squares = piece(*part)
-        return total + together, (norms, squares)
+    def add(total: Array, env: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        sums, norms, squares = whole(*(x[None, None] for x in env))
+        return total + sums[0], (norms[0, 0], squares[0, 0])
 
-    total, (norms, squares) = jax.lax.scan(add, blank, cut)
-    return total, norms.reshape(-1), squares.reshape(-1)
+    sums, (norms, squares) = jax.lax.map(
+        lambda group: jax.lax.scan(add, jnp.zeros(sizes[1]), group), (observation, action, weight)
+    )
+    return sums, norms, squares
 
 
 def _signals(plan: Plan, gram: Array, norms: Array, squares: Array, count: Array, count_squares: Array) -> Signals:
