@@ -84,10 +84,7 @@ def train(
     kept = checkpoint.spread(keep, plan.num_updates or 0, trainer.interval) if keep is not None else []
     document = _document(trainer, keep, before)
     state = _begin(directory, document, trainer, kept)
-    started = time.perf_counter()
-    trainer.compile(state)
-    compile_s = time.perf_counter() - started
-    first = int(state.update)
+    started, first = time.perf_counter(), int(state.update)
 
     def report(row: Row, plan: Plan) -> None:
         writers.row(row)
@@ -96,6 +93,8 @@ def train(
 
     try:
         with Interrupt() as stop, writers.opened(directory.path, spec.to_dict(), list(directory.rows())):
+            trainer.compile(state)
+            compile_s = time.perf_counter() - started
             state, status, busy = _train_on(directory, trainer, state, started, stop, kept, report)
     except RunError as error:
         with suppress(RunError):  # what ended the run may keep this from being written, too
