@@ -63,7 +63,8 @@ class EnvPoolEnv(HostEnv):
         batch, reward, terminated, truncated, _ = self._pool.step(action)
         observation, valid = self._shown(batch), ~self._ended
         self._ended = terminated | truncated
-        return HostStep(observation, reward.astype(np.float32), terminated, truncated, observation, valid)
+        paid = reward.astype(np.float32)
+        return HostStep(observation, paid, terminated, truncated, observation, valid, paid)
 
     def _shown(self, batch: Any) -> Values:
         observation = shown(self._observation_space, self._given, batch)

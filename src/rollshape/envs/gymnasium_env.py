@@ -69,7 +69,7 @@ class GymnasiumEnv(HostEnv):
             else:
                 observation = observation.copy()
                 observation[ended] = self._restart(ended)
-        return HostStep(observation, reward, terminated, truncated, final, valid)
+        return HostStep(observation, reward, terminated, truncated, final, valid, reward)
 
     def _shown(self, batch: Any) -> Values:
         return shown(self._observation_space, self.observation, batch)

@@ -48,7 +48,7 @@ class HostStep(NamedTuple):
     truncated: Flags  # an episode that terminates at its last allowed step is not truncated
     final_observation: Values
     valid: Flags
-    true_reward: NDArray[np.float32] | None = None  # of the step itself, where `reward` is told only at the end
+    true_reward: NDArray[np.float32]  # of the step itself; `reward` is another where it is told only at the end
 
 
 class HostEnv(ABC):

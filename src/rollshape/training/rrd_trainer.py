@@ -256,9 +256,8 @@ class HostReplayTrainer(ReplayTrainer, HostTrainer):
             chunk.observation[t], chunk.steps[t] = env.current, env.elapsed
             action = np.asarray(self._act_on(actor, state.update, env.current, noise, t))
             outcome = env.step(env.bounded(action))
-            paid = outcome.reward if outcome.true_reward is None else outcome.true_reward
-            totals += paid
-            chunk.action[t], chunk.reward[t], chunk.valid[t] = action, paid, outcome.valid
+            totals += outcome.true_reward
+            chunk.action[t], chunk.reward[t], chunk.valid[t] = action, outcome.true_reward, outcome.valid
             chunk.terminated[t], chunk.truncated[t] = outcome.terminated, outcome.truncated
             chunk.final_observation[t] = outcome.final_observation
             chunk.episode_return[t], chunk.episode_length[t] = totals, chunk.steps[t] + 1
