@@ -128,7 +128,8 @@ class Faulty(gymnasium.Env):  # type: ignore[type-arg]
         return observation, 1.0, False, self.steps % 10 == 0, {}
 
 
-gymnasium.register("RollshapeFaulty-v0", entry_point=Faulty)
+if "RollshapeFaulty-v0" not in gymnasium.registry:
+    gymnasium.register("RollshapeFaulty-v0", entry_point=Faulty)
 
 
 @pytest.mark.parametrize(("fault", "told"), [("raise", "ZeroDivisionError: by design"), ("nan", "not finite")])
