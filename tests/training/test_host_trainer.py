@@ -128,16 +128,16 @@ class Faulty(gymnasium.Env):  # type: ignore[type-arg]
         return observation, 1.0, False, self.steps % 10 == 0, {}
 
 
-if "RollshapeFaulty-v0" not in gymnasium.registry:
-    gymnasium.register("RollshapeFaulty-v0", entry_point=Faulty)
+if "RollshapeFortieth-v0" not in gymnasium.registry:
+    gymnasium.register("RollshapeFortieth-v0", entry_point=Faulty)
 
 
 @pytest.mark.parametrize(("fault", "told"), [("raise", "ZeroDivisionError: by design"), ("nan", "not finite")])
 def test_a_failing_environment_is_one_message_and_a_failed_run(fault: str, told: str, tmp_path: Path) -> None:
-    asked = {**SMALL, "env": "RollshapeFaulty-v0", "env_kwargs": {"fault": fault}, "log_every": 1}
+    asked = {**SMALL, "env": "RollshapeFortieth-v0", "env_kwargs": {"fault": fault}, "log_every": 1}
     with pytest.raises(RunError, match=told) as caught:
         train(out=tmp_path / "run", **asked)
-    assert "RollshapeFaulty-v0 failed at step 40" in caught.value.message
+    assert "RollshapeFortieth-v0 failed at step 40" in caught.value.message
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     assert document["status"] == "failed"
     assert told in document["error"]["message"]
