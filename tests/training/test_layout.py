@@ -30,7 +30,7 @@ def test_two_shards_where_each_is_worth_a_core() -> None:
     assert laid_out(num_envs=64, num_steps=128, num_minibatches=4).num_shards == 2
     assert laid_out(num_envs=4, num_steps=128, num_minibatches=4).num_shards == 1  # minibatches of 128
     assert laid_out(num_envs=65, num_steps=128, num_minibatches=4).num_shards == 1  # no two halves
-    assert laid_out(num_envs=8, num_steps=1024, num_minibatches=4).num_shards == 1  # eight environments
+    assert laid_out(num_envs=2, num_steps=1024, num_minibatches=4).num_shards == 2  # an environment each
 
 
 def test_a_microbatch_is_the_largest_divisor_that_fits() -> None:

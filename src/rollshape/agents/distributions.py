@@ -9,13 +9,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rollshape.agents.arrays import namespace
 from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete
 
 LOG_2PI = 1.8378770664093453
 
 
 class Policy(Protocol):
-    """What a distribution answers. An action is a function of the outputs and of noise that can be drawn in bulk."""
+    """What a distribution answers. An action is a function of the outputs and of noise that can be drawn in bulk.
+
+    `choose` and `mode` also take NumPy's arrays.
+    """
 
     num_outputs: int
 
@@ -41,10 +45,11 @@ class Categorical:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
 
     def choose(self, outputs: Array, noise: Array) -> Array:
-        return jnp.argmax(outputs + noise, axis=-1)
+        return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
-        return jnp.argmax(outputs, axis=-1)
+        best: Array = namespace(outputs).argmax(outputs, axis=-1)
+        return best
 
     def log_prob(self, outputs: Array, action: Array) -> Array:
         chosen = jnp.arange(self.num_outputs) == action[..., None]  # the gradient of a gather is a slow scatter
@@ -64,7 +69,7 @@ class MultiCategorical:
         self._cuts = [sum(choices[:i]) for i in range(1, len(choices))]
 
     def _split(self, outputs: Array) -> list[Array]:
-        return jnp.split(outputs, self._cuts, axis=-1)
+        return list(namespace(outputs).split(outputs, self._cuts, axis=-1))
 
     def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
@@ -73,7 +78,9 @@ class MultiCategorical:
         return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
-        return jnp.stack([p.mode(o) for p, o in zip(self._parts, self._split(outputs), strict=True)], axis=-1)
+        best = [part.mode(own) for part, own in zip(self._parts, self._split(outputs), strict=True)]
+        stacked: Array = namespace(outputs).stack(best, axis=-1)
+        return stacked
 
     def log_prob(self, outputs: Array, action: Array) -> Array:
         parts = enumerate(zip(self._parts, self._split(outputs), strict=True))
@@ -96,7 +103,8 @@ class Gaussian:
         return jax.random.normal(key, (*shape, self._dim))
 
     def choose(self, outputs: Array, noise: Array) -> Array:
-        return outputs[..., : self._dim] + jnp.exp(outputs[..., self._dim :]) * noise
+        chosen: Array = outputs[..., : self._dim] + namespace(outputs).exp(outputs[..., self._dim :]) * noise
+        return chosen
 
     def mode(self, outputs: Array) -> Array:
         return outputs[..., : self._dim]

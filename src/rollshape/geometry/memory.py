@@ -76,7 +76,7 @@ def picture_layers(height: int, width: int) -> tuple[tuple[tuple[int, int, int],
 
 
 def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(parameters, activations, features) of the convolutional encoder of one picture."""
+    """(parameters, activations, features) of the encoder of one picture; a convolution keeps the patches it sees."""
     channels = min(obs_shape[0], obs_shape[-1])
     height, width = obs_shape[:2] if channels == obs_shape[-1] else obs_shape[1:]
     layers, features = picture_layers(height, width)
@@ -84,7 +84,7 @@ def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     for filters, kernel, stride in layers:
         height, width = ((side - kernel) // stride + 1 for side in (max(height, kernel), max(width, kernel)))
         parameters += (kernel * kernel * channels + 1) * filters
-        activations += height * width * filters
+        activations += height * width * (kernel * kernel * channels + filters)
         channels = filters
     parameters += (height * width * channels + 1) * features
     return parameters, activations + features, features
@@ -120,7 +120,7 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
         minibatch_bytes=minibatch_size * sample,
         parameter_bytes=FLOAT * parameters,
         optimizer_bytes=3 * FLOAT * parameters,  # gradient and Adam's two moments
-        activation_bytes=2 * FLOAT * at_once * activations,  # kept forward, and their errors
+        activation_bytes=round(1.25 * FLOAT * at_once * activations),  # kept forward, and the errors of a layer
         copy_bytes=rollout_size * sample,
     )
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from rollshape.agents.distributions import Policy
-from rollshape.agents.networks import ActorCritic, PictureEncoder, Tower
+from rollshape.agents.networks import ActorCritic, PictureEncoder, Tower, patches
 from rollshape.gradients.gram import Trace
 
 
@@ -71,17 +71,6 @@ class _Tape:
     def parameter(self, value: Array, steps: int) -> Array:
         """A parameter that sees no input, repeated for each step."""
         return self._tap(jnp.zeros((steps, 0)), jnp.broadcast_to(value, (steps, *value.shape)))
-
-
-def patches(pictures: Array, kernel: int, stride: int) -> Array:
-    """What an unpadded convolution sees: [B, H, W, C] → [B, H′, W′, kernel·kernel·C], laid out like the kernel."""
-    height, width = ((side - kernel) // stride + 1 for side in pictures.shape[1:3])
-    shifts = [
-        pictures[:, i : i + stride * (height - 1) + 1 : stride, j : j + stride * (width - 1) + 1 : stride]
-        for i in range(kernel)
-        for j in range(kernel)
-    ]
-    return jnp.concatenate(shifts, axis=-1)
 
 
 def _traces(total: Callable[[_Tape], Array], lead: tuple[int, ...]) -> tuple[Trace, ...]:

@@ -22,7 +22,10 @@ SIDE = 2048
 
 
 class Bench(NamedTuple):
-    """One shape's speed, the median of its intervals; utilisation counts matrix products only, forward and backward."""
+    """One shape's speed, the median of its intervals; utilisation counts matrix products only, forward and backward.
+
+    Each interval is compared with the machine's matrix rate as measured just before it, for that rate drifts.
+    """
 
     shape: str
     sps: int
@@ -33,10 +36,9 @@ class Bench(NamedTuple):
 
 
 def gemm_rate() -> float:
-    """FLOP/s of NumPy's float32 2048 × 2048 product, all cores, best of five."""
-    a = np.random.default_rng(0).normal(size=(SIDE, SIDE)).astype(np.float32)
-    best = min(_seconds(lambda: a @ a) for _ in range(5))
-    return 2 * SIDE**3 / best
+    """FLOP/s of NumPy's float32 2048 × 2048 product, all cores, the better of two."""
+    a = np.full((SIDE, SIDE), 0.5, np.float32)
+    return 2 * SIDE**3 / min(_seconds(lambda: a @ a) for _ in range(2))
 
 
 def _seconds(action: Any) -> float:
@@ -57,7 +59,7 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.
     if kind(env_id) == "host":
         raise RequestError("environment", "bench times functional environments.", "See benchmarks/host.py for others.")
     reserve_devices()
-    rate = gemm_rate()
+    gemm_rate()  # the first product starts the threads
     for shape in shapes:
         num_envs, num_steps = _parsed(shape)
         spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
@@ -68,13 +70,18 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.
         trainer.compile(state)
         compile_s = time.perf_counter() - started
         times: list[float] = []
+        rates: list[float] = []
         flops = flops_per_step(state.learner.model, 4)
         while sum(times) < seconds:
+            rates.append(gemm_rate())
             state, _, spent = trainer.advance(state, trainer.interval)
             times.append(sum(spent))
-        sps = trainer.interval * num_envs * num_steps / statistics.median(times)
+        steps = trainer.interval * num_envs * num_steps
+        used = statistics.median(steps * flops / (spent_s * rate) for spent_s, rate in zip(times, rates, strict=True))
         peers = {name: speed_of(name, env_id, num_envs, num_steps, python) for name in installed(python)}
-        yield Bench(shape, round(sps), compile_s, sps * flops / rate, rate / 1e9, peers)
+        yield Bench(
+            shape, round(steps / statistics.median(times)), compile_s, used, statistics.median(rates) / 1e9, peers
+        )
 
 
 def _parsed(shape: str) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -36,8 +37,12 @@ class HostTrainer(Trainer):
     def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1) -> None:
         super().__init__(spec, plan, env, interval)
         self._act = jax.jit(self._chosen)
-        self._noise = jax.jit(lambda key: self.policy.noise(key, (plan.num_steps, plan.num_envs)))
         self._values = jax.jit(lambda model, moments, observation: model.value(_seen(moments, observation)))
+        self._noise = jax.jit(
+            lambda seed, update: self.policy.noise(
+                stream_key(seed, "policy", update + 1), (plan.num_steps, plan.num_envs)
+            )
+        )
         self._learn: Any = jax.jit(
             self.shards.spread(self._learned, (LAYOUT, ROLLOUT, APART, TOGETHER), (LAYOUT, TOGETHER)), donate_argnums=0
         )
@@ -113,13 +118,13 @@ class HostTrainer(Trainer):
         What the networks say of the observations is left to the program that learns: it has them all at once.
         """
         env, steps = self.env, self.plan.num_steps
-        model, moments = on_one_device(state)
-        seed, update = jax.device_get((state.seed, state.update))  # the noise is to be where the policy is
-        noise = self._noise(stream_key(seed, "policy", update + 1))
+        model, moments = self._policy_of(state)
+        act = self._actor(model, moments)
+        noise = np.asarray(self._noise(*jax.device_get((state.seed, state.update))))
         rollout, totals = self._blank(steps, env.num_envs), np.asarray(state.episodes).copy()
         for t in range(steps):
             rollout.raw_observation[t], rollout.steps[t] = env.current, env.elapsed
-            action = np.asarray(self._act(model, moments, noise, t, env.current))
+            action = np.asarray(act(env.current, noise[t]))
             outcome = env.step(env.bounded(action))
             ended = outcome.terminated | outcome.truncated
             totals += outcome.reward
@@ -135,7 +140,7 @@ class HostTrainer(Trainer):
     def _blank(self, steps: int, envs: int) -> Any:
         """A rollout to be filled; what is computed later is None."""
         observation, policy = self.env.observation, self.policy
-        action = jax.eval_shape(lambda: policy.mode(jnp.zeros((envs, policy.num_outputs))))
+        action = policy.mode(np.zeros((envs, policy.num_outputs), np.float32))  # type: ignore[arg-type]
         blank: Any = Rollout
 
         def column(dtype: Any, shape: tuple[int, ...] = ()) -> Values:
@@ -155,8 +160,22 @@ class HostTrainer(Trainer):
         )
         return placed
 
-    def _chosen(self, model: ActorCritic, moments: Moments | None, noise: Array, t: Array, observation: Array) -> Array:
-        return self.policy.choose(model(_seen(moments, observation))[0], noise[t])
+    def _policy_of(self, state: RunState) -> tuple[ActorCritic, Moments | None]:
+        """The policy with its normaliser, where its actions are computed."""
+        if state.learner.model.encoder is not None:
+            return on_one_device(state)
+        policy: tuple[ActorCritic, Moments | None] = jax.device_get((state.learner.model, state.observations))
+        return policy
+
+    def _actor(self, model: ActorCritic, moments: Moments | None) -> Callable[[Values, Values], Any]:
+        """(observations, noise) → actions: of pictures by a compiled program, else by NumPy, which is there sooner."""
+        if model.encoder is not None:
+            return partial(self._act, model, moments)
+        outputs, choose = model.acting(), self.policy.choose
+        return lambda observation, noise: choose(outputs(_seen(moments, observation)), noise)  # type: ignore[arg-type]
+
+    def _chosen(self, model: ActorCritic, moments: Moments | None, observation: Array, noise: Array) -> Array:
+        return self.policy.choose(model.acting()(_seen(moments, observation)), noise)
 
     def _learned(self, state: RunState, rollout: Any, last: Array, watched: Array) -> tuple[RunState, Metrics]:
         """Of a shard: what the networks said of its observations, and then the update."""
@@ -173,5 +192,5 @@ class HostTrainer(Trainer):
         return self.absorbed(state, whole, watched)
 
 
-def _seen(moments: Moments | None, observation: Array) -> Array:
+def _seen(moments: Moments | None, observation: Any) -> Array:
     return observation if moments is None else normalise(moments, observation)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from rollshape.agents.arrays import namespace
+
 Total = Callable[[Array], Array]
 CLIP = 10.0
 EPSILON = 1e-8
@@ -34,9 +36,10 @@ def moments_of(total: Total, x: Array, axes: tuple[int, ...], valid: Array | Non
     def counted(x: Array) -> Array:
         return x if valid is None else x * valid.reshape(*valid.shape, *[1] * (x.ndim - valid.ndim))
 
-    weight = total(counted(jnp.ones_like(x)).sum(axes, keepdims=True))
+    both = jnp.stack([counted(jnp.ones_like(x)), counted(x)])  # one sum over the shards for both
+    weight, mean = total(both.sum(tuple(axis + 1 for axis in axes), keepdims=True))
     most = jnp.maximum(weight, 1.0)
-    mean = total(counted(x).sum(axes, keepdims=True)) / most
+    mean = mean / most
     variance = total(counted((x - mean) ** 2).sum(axes, keepdims=True)) / most
     return Moments(mean.squeeze(axes), variance.squeeze(axes), weight.squeeze(axes))
 
@@ -51,7 +54,9 @@ def joined(a: Moments, b: Moments) -> Moments:
 
 
 def normalise(moments: Moments, x: Array) -> Array:
-    return jnp.clip((x - moments.mean) / jnp.sqrt(moments.variance + EPSILON), -CLIP, CLIP)
+    xp = namespace(x)
+    normal: Array = xp.clip((x - moments.mean) / xp.sqrt(moments.variance + EPSILON), -CLIP, CLIP)
+    return normal
 
 
 def scale(moments: Moments, x: Array) -> Array:
