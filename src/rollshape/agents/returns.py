@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+UNROLL = 8  # steps of the loop in one: its turns cost more than its arithmetic
+
 
 def next_values(values: Array, last_value: Array, truncated: Array, final_values: Array) -> Array:
     """V after each step: V(s_{t+1}), or V of the final observation where the episode was truncated."""
@@ -30,7 +32,7 @@ def gae(
         advantage = step[0] + step[1] * following
         return advantage, advantage
 
-    return jax.lax.scan(backwards, jnp.zeros(()), (delta, decay), reverse=True)[1]
+    return jax.lax.scan(backwards, jnp.zeros(()), (delta, decay), reverse=True, unroll=UNROLL)[1]
 
 
 def rewards_to_go(rewards: Array, next_value: Array, terminated: Array, ended: Array, gamma: float) -> Array:
@@ -46,4 +48,4 @@ def rewards_to_go(rewards: Array, next_value: Array, terminated: Array, ended: A
         total = reward + gamma * jnp.where(ends, rest, following)
         return total, total
 
-    return jax.lax.scan(backwards, jnp.zeros(()), (rewards, bootstrap, last), reverse=True)[1]
+    return jax.lax.scan(backwards, jnp.zeros(()), (rewards, bootstrap, last), reverse=True, unroll=UNROLL)[1]

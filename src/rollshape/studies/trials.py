@@ -14,6 +14,7 @@ from rollshape.studies.study import MOST_TRIALS, Study
 from rollshape.training.spec import Spec, checked_spec
 
 EVALUATIONS = 20
+ONE_CORE = {"num_shards": 1}  # a trial has one: its worker is pinned
 METAWORLD, METAWORLD_ENVS = "envpool:MetaWorld/", 512  # at 15 MB each, 7.7 GB a trial
 _POWER = {"fixed": 0.0, "sqrt": 0.5, "linear": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(Spec)}
@@ -101,7 +102,7 @@ def _word(value: Any) -> str:
 
 
 def _planned(study: Study, point: dict[str, Any]) -> tuple[Spec, Plan]:
-    spec = checked_spec(Spec(**(study.fixed | point)))
+    spec = checked_spec(Spec(**(ONE_CORE | study.fixed | point)))
     plan = spec.plan()
     if spec.env.startswith(METAWORLD) and plan.num_envs > METAWORLD_ENVS:
         raise RequestError(
