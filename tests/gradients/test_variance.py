@@ -10,7 +10,15 @@ from known_answers import AR1, Chain, delayed, lake
 
 from rollshape.gradients import gram
 from rollshape.gradients.intervals import Estimate, Z
-from rollshape.gradients.variance import autocorrelation, cluster_variance, components, lag_products, variance
+from rollshape.gradients.variance import (
+    FEW_CARRIERS,
+    autocorrelation,
+    carriers,
+    cluster_variance,
+    components,
+    lag_products,
+    variance,
+)
 
 STEPS = 12
 
@@ -114,3 +122,25 @@ def test_the_autocorrelation_leaves_out_environments() -> None:
     deviation = np.sqrt(32 / 33 * ((curves - np.mean(curves, 0)) ** 2).sum(0))
     found = autocorrelation(lags, rows @ rows.T)
     np.testing.assert_allclose([(e.high - e.low) / 2 for e in found], Z * deviation, rtol=1e-4, atol=1e-9)
+
+
+def test_carriers_count_the_environments_that_have_the_noise() -> None:
+    assert carriers(np.diag([2.0] * 7)) == pytest.approx(7)
+    assert carriers(np.diag([1.0, 0.0, 0.0])) == pytest.approx(1)
+    assert carriers(np.zeros((4, 4))) == 4
+
+
+@pytest.mark.parametrize(("stream", "few"), [(AR1(skewed=True), False), (delayed(), False), (lake(), True)])
+def test_rare_events_are_told_from_noise_that_all_have(stream: AR1 | Chain, few: bool) -> None:
+    """32 environments × 32 steps: a random policy on FrozenLake hardly ever comes near the goal."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        if isinstance(stream, AR1):
+            rows = stream.draw(rng, 32, 32).mean(1)
+        else:
+            walk = stream.draw(rng, 32, 32)
+            weights = jnp.asarray(walk.true_advantages(), jnp.float32)
+            rows = np.asarray(gram.rows(gram.scaled(walk.score_traces(), weights)))
+        found.append(carriers(rows @ rows.T) < FEW_CARRIERS)
+    assert np.mean(found) == few

@@ -98,14 +98,19 @@ def test_the_command_in_words_and_files(lake: Run, capsys: pytest.CaptureFixture
     assert "A batch of 8×4 is worth" in shown.out
     assert "Over h = 5 updates (given" in shown.out
     assert "Every split of 32 steps; score is bias² + variance/5" in shown.out
+    assert "credit assignment: what the estimator gets wrong" in shown.out
+    assert "synchronous resets, between phases" in shown.out
     assert "rollshape probe" in shown.out
     assert "windows of 4" in shown.err
     folder = lake.path / "probes" / "12"
     assert json.loads((folder / "probe.json").read_text())["horizon"]["source"] == "given"
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        f"{x}.png" for x in ("surface", "sizes", "variance", "autocorrelation", "minibatch", "cosines")
-    } | {"probe.json"}
+        f"{x}.png"
+        for x in (
+            "surface", "sizes", "variance", "autocorrelation", "minibatch", "cosines", "noises", "reset_phase",
+        )
+    } | {"probe.json"}  # fmt: skip
     assert all((folder / name).read_bytes()[:4] == b"\x89PNG" for name in names if name.endswith("png"))
 
 

@@ -9,6 +9,8 @@ from rich.markup import escape
 from rollshape.cli.output import console
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.noise_scale import NoiseScale, NoiseScales
+from rollshape.gradients.noises import Noises
+from rollshape.probes.reset_phase import ResetPhase
 from rollshape.probes.result import Probe
 from rollshape.probes.words import answer, between, number, shape
 
@@ -29,6 +31,12 @@ def show(probe: Probe) -> None:
     if probe.critic:
         out.print()
         out.print(_targets(probe))
+    if probe.noises.noises is not None:
+        out.print()
+        out.print(_three(probe.noises.noises))
+    if probe.reset_phase.between is not None:
+        out.print()
+        out.print(_phases(probe.reset_phase))
     out.print()
     out.print(f"[dim]{escape(_estimator(probe))}[/]")
     out.print(f"[dim]{escape(probe.command)}[/]")
@@ -59,6 +67,7 @@ def _noise(probe: Probe) -> str:
         ("squared length of its mean", *_pair(found.squared_norm)),
         ("effective sample size", *_pair(found.effective_sample_size)),
         ("correlation time, steps", *_pair(found.correlation_time)),
+        ("environments that carry the noise", f"{found.carriers:.1f}", f"of {probe.geometry.probe_envs}"),
         *_scales("noise scale", probe.noise_scale),
         *(_scales("critic's noise scale", probe.value_noise_scale) if probe.value_noise_scale else ()),
         ("cosine of two batches", *_pair(cosine.pairwise)),
@@ -115,6 +124,27 @@ def _targets(probe: Probe) -> str:
     rows = [(f"{p.num_steps:,}", *_pair(p.bias), *_pair(p.variance)) for p in probe.critic]
     columns = ("T", "bias", "95 %", "variance around V", "95 %")
     return _table("The critic's targets by T", columns, rows)
+
+
+def _three(noises: Noises) -> str:
+    rows = [
+        ("sampling: which states and actions", *_pair(noises.sampling)),
+        ("trajectory: how the rest went", *_pair(noises.trajectory)),
+        ("credit assignment: what the estimator gets wrong", *_pair(noises.credit)),
+        ("all three", *_pair(noises.total)),
+    ]
+    return _table("A single step's squared error", ("", "value", "95 % interval"), rows)
+
+
+def _phases(found: ResetPhase) -> str:
+    rows = [
+        ("synchronous resets, between phases", *_pair(found.between)),
+        ("… within a phase", "–" if found.within is None else number(found.within), ""),
+        ("staggered resets, all of it", *_pair(found.staggered_variance)),
+    ]
+    if found.run_entropy is not None:
+        rows.append(("the run's phases, entropy of 0 … 1", f"{found.run_entropy:.2f}", ""))
+    return _table(f"Reset phase, horizon {found.horizon:,}", ("squared error", "value", "95 % interval"), rows)
 
 
 def _estimator(probe: Probe) -> str:

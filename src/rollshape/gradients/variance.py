@@ -24,6 +24,8 @@ from numpy.typing import ArrayLike
 
 from rollshape.gradients.intervals import Estimate, Floats, Resampled, jackknifed, norm_estimate
 
+FEW_CARRIERS = 10.0
+
 
 class Components(NamedTuple):
     """Point values, from JAX or NumPy arrays alike; scalars."""
@@ -52,6 +54,12 @@ class Variance:
     correlation_time: Estimate
     effective_sample_size: Estimate
     autocorrelation: tuple[Estimate, ...]
+    carriers: float  # of the measured environments, as many as the noise rests on
+
+    @property
+    def rests_on_few(self) -> bool:
+        """Whether so few environments carry the noise that the intervals are too narrow (docs/results.md)."""
+        return self.carriers < FEW_CARRIERS
 
 
 def lag_products(blocks: ArrayLike) -> Array:
@@ -128,7 +136,19 @@ def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator, num
             lambda q: envs * (q["step"] - q["norm"]) / (q["row"] - q["norm"]), positive=True
         ),
         autocorrelation=tuple(autocorrelation(lags, row_gram)),
+        carriers=carriers(row_gram),
     )
+
+
+def carriers(row_gram: Floats) -> float:
+    """(Σ|row_e|²)²/Σ|row_e|⁴: the number of environments if all rows were of one length, 1 if one had it all.
+
+    Where a rare event makes the gradient, most environments have not seen it, and resampling those that were measured
+    cannot know of the others.
+    """
+    norms = np.diag(row_gram)
+    total = float((norms**2).sum())
+    return float(norms.sum() ** 2 / total) if total else float(len(norms))
 
 
 def autocorrelation(lags: Floats, row_gram: Floats) -> list[Estimate]:

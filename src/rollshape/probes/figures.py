@@ -29,6 +29,10 @@ def draw(probe: Probe, folder: Path) -> list[Path]:
         "surface": _surface, "sizes": _sizes, "variance": _variance, "autocorrelation": _autocorrelation,
         "minibatch": _minibatch, "cosines": _cosines,
     }  # fmt: skip
+    if probe.noises.noises is not None:
+        figures["noises"] = _noises
+    if probe.reset_phase.between is not None:
+        figures["reset_phase"] = _reset_phase
     written = []
     for name, make in figures.items():
         figure, picture = make(probe), io.BytesIO()
@@ -124,6 +128,50 @@ def _variance(probe: Probe) -> Figure:
     axis.bar(names, **_bars([found.total, found.individual, found.covariance]), color=[GREY, BLUE, ORANGE])
     axis.axhline(0, color="black", linewidth=0.6)
     axis.set_ylabel("tr Var")
+    return figure
+
+
+def _noises(probe: Probe) -> Figure:
+    found = probe.noises.noises
+    assert found is not None
+    figure = _figure(probe, "A single step's squared error", "95 % intervals over branched states", (6.0, 4.5))
+    axis = figure.subplots()
+    names = ("all three", "sampling", "trajectory", "credit\nassignment")
+    axis.bar(
+        names,
+        **_bars([found.total, found.sampling, found.trajectory, found.credit]),
+        color=[GREY, BLUE, ORANGE, GREEN],
+    )
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.set_ylabel("E‖g − G*‖²")
+    return figure
+
+
+def _reset_phase(probe: Probe) -> Figure:
+    """What each phase is off, beside a staggered batch's whole error; and which phases the batches hold."""
+    found = probe.reset_phase
+    figure = _figure(probe, "Environments that reset together, and staggered ones", INTERVAL, (9.0, 4.5))
+    off, share = figure.subplots(1, 2)
+    first = [phase.first_step for phase in found.phases]
+    off.bar(
+        np.arange(len(first)), **_bars([phase.squared for phase in found.phases]), color=ORANGE, label="a phase's bias²"
+    )
+    off.set_xticks(np.arange(len(first)), [f"{step:,}" for step in first], rotation=90, fontsize=7)
+    if (spread := found.staggered_variance) is not None:
+        off.axhline(spread.value, color=BLUE, label="a staggered batch's variance")
+        off.axhspan(spread.low, spread.high, color=BLUE, alpha=0.2)
+    off.axhline(0, color="black", linewidth=0.6)
+    off.set(xlabel="steps since the common reset", ylabel="squared error")
+    off.legend(fontsize=8, frameon=False)
+    for name, histogram, colour in (
+        ("the run's next rollout", found.run_histogram, ORANGE),
+        ("staggered", found.staggered_histogram, BLUE),
+    ):
+        if histogram is not None:
+            edges = np.linspace(0, found.horizon, len(histogram) + 1)
+            share.stairs(histogram, edges, label=name, color=colour)
+    share.set(xlabel="step of the episode", ylabel="share of the samples", ylim=(0, None))
+    share.legend(fontsize=8, frameon=False)
     return figure
 
 

@@ -95,6 +95,7 @@ class Probe:
             "variance": _with_ci({name: getattr(found, name) for name in parts}),
             "effective_sample_size": found.effective_sample_size.value,
             "effective_sample_size_ci": _ends(found.effective_sample_size),
+            "carriers": found.carriers,
             "autocorrelation": [each.value for each in found.autocorrelation],
             "autocorrelation_ci": [_ends(each) for each in found.autocorrelation],
             "noise_scale": {

@@ -9,7 +9,10 @@ from rollshape.probes.result import Probe
 
 def answer(probe: Probe) -> list[str]:
     """What a practitioner wants to know, the most important first."""
-    return [_worth(probe), _noise(probe), _signal(probe), _bias(probe), _three(probe), _phase(probe), *_best(probe)]
+    return [
+        _worth(probe), *_caution(probe), _noise(probe), _signal(probe), _bias(probe), _three(probe), _phase(probe),
+        *_best(probe),
+    ]  # fmt: skip
 
 
 def shape(point: Point) -> str:
@@ -32,6 +35,17 @@ def _worth(probe: Probe) -> str:
         f"A batch of {own.num_envs:,}×{own.num_steps:,} is worth {number(worth.value)} independent steps of its "
         f"{size:,} ({between(worth)})."
     )
+
+
+def _caution(probe: Probe) -> list[str]:
+    """Where intervals are known to be too narrow."""
+    if not probe.variance.rests_on_few:
+        return []
+    return [
+        f"Caution: the noise rests on {probe.variance.carriers:.2g} of {probe.geometry.probe_envs} environments, as if "
+        f"a rare event made it; the intervals are then too narrow. Probe with more, --num-envs "
+        f"{4 * probe.geometry.probe_envs:,}."
+    ]
 
 
 def _noise(probe: Probe) -> str:
