@@ -54,7 +54,7 @@ def probe_document(errors: dict[int, tuple[float, float]], horizon: float | None
     names = ("total", "individual", "covariance")
     surface = [
         {"num_envs": 2048 // steps, "num_steps": steps, "variance": variance, "bias2": bias2, "mse": variance + bias2,
-         "score": variance + bias2}
+         "score": variance + bias2, "ci": {"variance": [variance / 2, variance * 2]}}
         for steps, (variance, bias2) in errors.items()
     ]  # fmt: skip
     return {

@@ -215,3 +215,90 @@ def surface(name: str, document: Mapping[str, Any], caption: str) -> Figure:
             axis.set_xlabel("num_steps T")
         axes[0].set_ylabel("num_envs N")
         return _finished(name, caption, drawing, rows)
+
+
+def shapes(name: str, task: Task, scores: Mapping[str, Any], caption: str) -> Figure | None:
+    """What was measured at each shape, over N and T: its final return, and by its own probes the gradient's quality."""
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", *_MEASURED)]
+    for group in task.groups:
+        plan = group.runs[0].plan
+        probed = [each for run in group.runs for each in run.probes.values() if each.get("surface")]
+        final = summarised(scores[group.label]).value if group.label in scores else None
+        rows.append((plan["num_envs"], plan["num_steps"], final, *_means(probed)))
+    steps, envs = (sorted({row[i] for row in rows[1:]}) for i in (1, 0))
+    panels = [i for i in range(len(_MEASURED)) if any(row[i + 2] is not None for row in rows[1:])]
+    if len(rows) == 2 or not panels:  # one shape is no map
+        return None
+    with _drawing(name, (2.6 * len(panels) + 1, 4.0)) as drawing:
+        axes = drawing.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axis, panel in zip(axes, panels, strict=True):
+            grid = np.full((len(envs), len(steps)), np.nan)
+            for row in rows[1:]:
+                if row[panel + 2] is not None:
+                    grid[envs.index(row[0]), steps.index(row[1])] = row[panel + 2]
+            better = "viridis" if _MEASURED[panel] in _HIGHER else "viridis_r"
+            axis.imshow(_spread(grid), origin="lower", cmap=better, aspect="auto", vmin=0, vmax=1)
+            for (y, x), value in np.ndenumerate(grid):
+                if np.isfinite(value):
+                    axis.text(x, y, f"{value:.3g}", ha="center", va="center", fontsize=7,
+                              bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1}, color="black")  # fmt: skip
+            axis.grid(False)
+            axis.set_title(_MEASURED[panel], fontsize=10)
+            axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
+            axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
+            axis.set_xlabel("num_steps T")
+        axes[0].set_ylabel("num_envs N")
+        return _finished(name, caption, drawing, rows)
+
+
+_MEASURED = ("final return", "variance", "bias²", "bias² + variance", "effective sample size")
+_HIGHER = {"final return", "effective sample size"}  # the more, the better
+
+
+def _means(documents: Sequence[Mapping[str, Any]]) -> tuple[float | None, ...]:
+    """Variance, bias², their sum and ESS of a shape's own batch: means over its probes."""
+    found = [
+        (each["variance"]["total"], each["bias"]["total"]["squared"], each["effective_sample_size"])
+        for each in documents
+    ]
+    variance, bias, worth = (
+        [value for value in column if value is not None] for column in (zip(*found, strict=True) if found else [[]] * 3)
+    )
+    mean = [float(np.mean(values)) if values else None for values in (variance, bias, worth)]
+    both = None if mean[0] is None or mean[1] is None else mean[0] + mean[1]
+    return mean[0], mean[1], both, mean[2]
+
+
+def _spread(grid: Any) -> Any:
+    """Ranks in [0, 1]: colours tell the order, the numbers how far apart."""
+    values = np.unique(grid[np.isfinite(grid)])
+    return np.where(np.isfinite(grid), np.searchsorted(values, grid) / max(1, len(values) - 1), np.nan)
+
+
+def terms(name: str, document: Mapping[str, Any], caption: str) -> Figure:
+    """Terms 1 and 2 of the variance at every T of one rollout size, as one probe predicts them."""
+    points = sorted(document["surface"], key=lambda point: point["num_steps"])
+    own = document["geometry"]
+    size = points[0]["num_envs"] * points[0]["num_steps"]
+    first = document["variance"]["individual"] * own["num_envs"] * own["num_steps"] / size
+    total = np.array([point["variance"] for point in points])
+    low, high = (np.array([point["ci"]["variance"][end] for point in points], float) for end in (0, 1))
+    labels = [f"{point['num_envs']}×{point['num_steps']}" for point in points]
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "term_1", "term_2", "variance", "low", "high")]
+    rows += [
+        (point["num_envs"], point["num_steps"], first, value - first, value, a, b)
+        for point, value, a, b in zip(points, total, low, high, strict=True)
+    ]
+    with _drawing(name, (8.5, 3.9)) as drawing:
+        axis = drawing.subplots()
+        places = np.arange(len(points))
+        axis.bar(places, np.full(len(points), first), color=COLOURS[0], label="Term 1: single steps")
+        axis.bar(places, total - first, bottom=first, color=COLOURS[1], label="Term 2: correlation along time")
+        axis.errorbar(
+            places, total, yerr=np.maximum([total - low, high - total], 0), fmt="o", ms=3, color=INK, capsize=3,
+            label="variance, 95 % interval",
+        )  # fmt: skip
+        axis.set_xticks(places, labels, rotation=40, ha="right")
+        axis.set_ylabel("tr Var of the batch's gradient")
+        axis.legend(frameon=False, fontsize=8)
+        return _finished(name, caption, drawing, rows)

@@ -236,7 +236,14 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
                            "truncation.")  # fmt: skip
     if own is not None:
         blocks.append(own)
+    mapped = figures.shapes(f"shapes-{number}", task, task.scores(), "What was measured at each shape: final return, "
+                            "and by its own probes (means over them) the gradient of its batch. Colours rank the "
+                            f"shapes, yellow is best; intervals are in the tables. {command}")  # fmt: skip
+    blocks += [mapped] if mapped is not None else []
     middle = documents[len(documents) // 2]
+    blocks.append(figures.terms(f"terms-{number}", middle, "One probe's forecast of the noise at every split of its "
+                  "rollout size: that of single steps is the same for all, correlation along time is not. Below the "
+                  f"blue bar's top, steps cancel. {middle['command']}"))  # fmt: skip
     blocks.append(figures.surface(f"surface-{number}", middle, "One probe's forecast for every N and T, of "
                   f"{middle['geometry']['num_envs']}×{middle['geometry']['num_steps']} after update "
                   f"{middle['update']:,}. {middle['command']}"))  # fmt: skip
