@@ -1,7 +1,10 @@
 """`train` and `eval` as commands: a full disk, a finished run, trackers, checkpoints, a picture."""
 
 import json
+import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +83,19 @@ def test_train_tracks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert len(list((out / "tb").iterdir())) == 1
     assert main(["train", *SMALL, "--track", "mlflow"]) == 2
     assert "tensorboard, wandb" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "bench"])
+def test_two_shards_need_nothing_of_the_user(tmp_path: Path, command: str) -> None:
+    """In a process of its own: the tests' JAX has two devices from the start."""
+    flags = {
+        "train": ["--env", "CartPole-v1", "--num-envs", "64", "--num-steps", "32", "--total-timesteps", "4096",
+                  "--out", str(tmp_path / "run"), "--json"],
+        "bench": ["--shapes", "64x32", "--seconds", "0.1"],
+    }[command]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
+    done = subprocess.run([sys.executable, "-m", "rollshape.cli", command, *flags], env=environment, capture_output=True,
+                          text=True, timeout=300, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    if command == "train":
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["layout"]["num_shards"] == 2

@@ -33,7 +33,7 @@ def functional_facts(env: FunctionalEnv) -> dict[str, Any]:
     """Those of a functional environment, which weighs what its state does."""
     import jax
 
-    state, _ = jax.eval_shape(env.reset, jax.random.key(0))
+    state, _ = jax.eval_shape(lambda: env.reset(jax.random.key(0)))  # computes nothing: JAX's devices stay to be chosen
     weight = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     return _shown(env) | {"env_bytes": weight}
 

@@ -71,7 +71,6 @@ def train(
     spread and the last among them, and that of the untrained policy (see `checkpoint.spread`).
     """
     spec = checked_spec(replace(spec or Spec(), **changes))
-    reserve_devices()
     plan = planned(spec)
     writers = Writers(track)
     use_compilation_cache()
@@ -109,6 +108,7 @@ def train(
 def planned(spec: Spec) -> Plan:
     """The plan of a spec, with what its environment weighs."""
     options = spec.env_kwargs or {}
+    reserve_devices()
     if kind(spec.env) == "host":
         return spec.plan(**host_facts(spec.env, **options))
     return spec.plan(**functional_facts(make(spec.env, **options)))
