@@ -90,12 +90,12 @@ def test_two_shards_need_nothing_of_the_user(tmp_path: Path, command: str) -> No
     """In a process of its own: the tests' JAX has two devices from the start."""
     flags = {
         "train": ["--env", "CartPole-v1", "--num-envs", "64", "--num-steps", "32", "--total-timesteps", "4096",
-                  "--out", str(tmp_path / "run"), "--json"],
+                  "--out", str(tmp_path / "run")],
         "bench": ["--shapes", "64x32", "--seconds", "0.1"],
     }[command]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
-    done = subprocess.run([sys.executable, "-m", "rollshape.cli", command, *flags], env=environment, capture_output=True,
-                          text=True, timeout=300, check=False)  # fmt: skip
+    asked = [sys.executable, "-m", "rollshape.cli", command, *flags]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     if command == "train":
         assert json.loads((tmp_path / "run" / "run.json").read_text())["layout"]["num_shards"] == 2
