@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, staggered_host
 from rollshape.envs.registry import make_host
@@ -37,6 +36,7 @@ class HostTrainer(Trainer):
     def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1) -> None:
         super().__init__(spec, plan, env, interval)
         self._act = jax.jit(self._chosen)
+        self._one_noise = jax.jit(self.policy.noise, static_argnums=1)
         self._values = jax.jit(lambda model, moments, observation: model.value(_seen(moments, observation)))
         self._noise = jax.jit(
             lambda seed, update: self.policy.noise(
@@ -100,15 +100,14 @@ class HostTrainer(Trainer):
 
     def played(self, state: RunState, seed: int, num_envs: int, **options: Any) -> Iterator[tuple[HostEnv, HostStep]]:
         """Steps of a fresh pool under the policy, on the eval stream, for as long as an episode may last."""
-        model, moments = on_one_device(state)
+        act = self._actor(*self._policy_of(state))
         key = stream_key(seed, "eval", int(state.update))
-        act = jax.jit(lambda key, seen: sample(self.policy, key, model(_seen(moments, seen))[0]))
         env = make_host(self.spec.env, num_envs, **{**(self.spec.env_kwargs or {}), **options})
         try:
             env.reset(int(jax.random.bits(key, (), jnp.uint32)))
             while env.steps < env.horizon:
-                action = np.asarray(act(jax.random.fold_in(key, env.steps), env.current))
-                yield env, env.step(env.bounded(action))
+                noise = np.asarray(self._one_noise(jax.random.fold_in(key, env.steps), (num_envs,)))
+                yield env, env.step(env.bounded(np.asarray(act(env.current, noise))))
         finally:
             env.close()
 
