@@ -20,13 +20,14 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
+from rollshape.envs.functional import Episode, FunctionalEnv, start
 from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
+from rollshape.probes.stationary import BURN_IN, moved, stationary
 from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, normalise, scale
+from rollshape.training.normaliser import Moments, scale, seen
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.spec import Spec
 from rollshape.training.streams import stream_key
@@ -34,7 +35,6 @@ from rollshape.training.update import advantages
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
-BURN_IN = (2, 3)  # episode lengths: at least, and less than
 
 
 class Stream(NamedTuple):
@@ -92,7 +92,7 @@ class FunctionalSource(Source):
         acting = (self.env, self.policy)
         episodes = self._episodes
         if episodes is None:
-            episodes = _stationary(*acting, self.num_envs, self.model, self.moments, burn, self.burn_in)
+            episodes = stationary(*acting, self.num_envs, self.model, self.moments, burn, self.burn_in)
         episodes, stream = _followed(*acting, num_steps, self.model, self.moments, episodes, first)
         if tail:
             _, further = _followed(*acting, tail, self.model, self.moments, episodes, rest, seen=False)
@@ -106,28 +106,6 @@ class FunctionalSource(Source):
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _stationary(
-    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
-    burn_in: tuple[int, int],
-) -> Episode:  # fmt: skip
-    """Episodes [N], each after a number of steps of its own."""
-    fresh, when, rest = jax.random.split(key, 3)
-    least, most = burn_in
-    counts = jax.random.randint(when, (num_envs,), least, most)
-
-    def step(i: Array, episodes: Episode) -> Episode:
-        following = _moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
-        going = i < counts
-        mixed: Episode = jax.tree.map(
-            lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
-        )
-        return mixed
-
-    burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
-    return burnt
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
 def _longest(
     env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
 ) -> Array:
@@ -136,23 +114,12 @@ def _longest(
 
     def step(i: Array, carry: tuple[Episode, Array]) -> tuple[Episode, Array]:
         episodes, longest = carry
-        following = _moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
+        following = moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
         return following, jnp.maximum(longest, episodes.steps.max() + 1)
 
     begun = jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
     longest: Array = jax.lax.fori_loop(0, env.horizon, step, (begun, jnp.zeros((), jnp.int32)))[1]
     return longest
-
-
-def _moved(
-    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
-) -> Episode:
-    """One step of all environments under the policy."""
-    act, move = jax.random.split(key)
-    action = env.bounded(sample(policy, act, model(_seen(moments, episodes.observation))[0]))
-    keys = jax.random.split(move, episodes.steps.shape[0])
-    following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
-    return following
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="seen")
@@ -179,7 +146,7 @@ class HostSource(Source):
         super().__init__(trainer, state, num_envs)
         self.env: HostEnv = make_host(self.spec.env, num_envs, **(self.spec.env_kwargs or {}))
         self._act = jax.jit(self._chosen)
-        self._values = jax.jit(lambda observation: self.model.value(_seen(self.moments, observation)))
+        self._values = jax.jit(lambda observation: self.model.value(seen(self.moments, observation)))
         self._length = self._longest(stream_key(self.spec.seed, "probe", 2**31 - 1))
         self._drawn = False
 
@@ -216,7 +183,7 @@ class HostSource(Source):
                 blank[name][envs[kept], counted[kept]] = column[kept]
             counted += outcome.valid
         stream = Stream(**{name: jnp.asarray(column) for name, column in blank.items()})
-        return self._rewarded(stream._replace(observation=_seen(self.moments, stream.observation)))
+        return self._rewarded(stream._replace(observation=seen(self.moments, stream.observation)))
 
     def _longest(self, key: Array) -> int:
         """Steps of the longest episode that the pool plays within the horizon, from a reset."""
@@ -229,7 +196,7 @@ class HostSource(Source):
         return longest
 
     def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:
-        outputs, value = self.model(_seen(self.moments, observation))
+        outputs, value = self.model(seen(self.moments, observation))
         return sample(self.policy, key, outputs), value
 
 
@@ -294,7 +261,3 @@ def _estimates(spec: Spec, stream: Stream, edge: Values) -> tuple[Array, Array]:
     )  # fmt: skip
     estimate, target = advantages(spec, rollout)
     return estimate.T, target.T
-
-
-def _seen(moments: Moments | None, observation: Array) -> Array:
-    return observation if moments is None else normalise(moments, observation)

@@ -30,9 +30,9 @@ from rollshape.geometry.divisors import divisors
 from rollshape.gradients import gram
 from rollshape.gradients.noises import Noises, noises, true_weights
 from rollshape.gradients.traces import policy_traces
-from rollshape.probes.stationary import seen, stationary
+from rollshape.probes.stationary import horizons, stationary
 from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, scale
+from rollshape.training.normaliser import Moments, scale, seen
 from rollshape.training.spec import Spec
 
 STATES, ACTIONS, CONTINUATIONS = 1024, 4, 2
@@ -75,7 +75,7 @@ def step_noises(
     length = max(horizon or _horizon(spec.gamma, env), steps)
     model, moments = on_one_device(state)
     burn, act, place, play = jax.random.split(jax.random.key(seed), 4)
-    episodes = stationary(env, trainer.policy, num_states, model, moments, burn)
+    episodes = stationary(env, trainer.policy, num_states, model, moments, burn, horizons(env))
     observations = jnp.repeat(seen(moments, episodes.observation)[:, None], num_actions, 1)
     actions = sample(trainer.policy, act, model(observations)[0])
     left = jax.random.randint(place, (num_states,), 1, steps + 1)

@@ -25,7 +25,7 @@ from rollshape.gradients import gram
 from rollshape.gradients.intervals import Estimate, Floats, norm_estimate, squared_norm
 from rollshape.gradients.traces import policy_traces
 from rollshape.gradients.variance import cluster_variance
-from rollshape.probes.stationary import stationary
+from rollshape.probes.stationary import horizons, stationary
 from rollshape.training.loop import RunState, Trainer, entropy_of, on_one_device, phase_histogram
 from rollshape.training.normaliser import Moments, scale
 from rollshape.training.rollout import Rollout, collect
@@ -90,7 +90,7 @@ def reset_phase(
         _played, env, trainer.policy, replace(spec, env_kwargs=None), plan.num_steps, model, moments, rewards
     )
     burn, fresh, spread, together, own = jax.random.split(jax.random.key(seed), 5)
-    staggered = play(stationary(env, trainer.policy, num_envs, model, moments, burn), spread)[1]
+    staggered = play(stationary(env, trainer.policy, num_envs, model, moments, burn, horizons(env)), spread)[1]
     updates = max(1, -(-env.horizon // plan.num_steps))
     chosen = sorted({1 + i * updates // min(num_phases, updates) for i in range(min(num_phases, updates))})
 

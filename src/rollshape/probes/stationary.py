@@ -11,29 +11,35 @@ from jax import Array
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
-from rollshape.training.normaliser import Moments, normalise
+from rollshape.training.normaliser import Moments, seen
 
-BURN_IN = (2, 3)  # horizons: at least, and less than
+BURN_IN = (2, 3)  # episode lengths: at least, and less than
 
 
-def seen(moments: Moments | None, observation: Array) -> Array:
-    """As the network sees it."""
-    return observation if moments is None else normalise(moments, observation)
+def moved(
+    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
+) -> Episode:
+    """One step of all environments under the policy."""
+    act, move = jax.random.split(key)
+    action = env.bounded(sample(policy, act, model(seen(moments, episodes.observation))[0]))
+    keys = jax.random.split(move, episodes.steps.shape[0])
+    following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
+    return following
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def stationary(
-    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
-) -> Episode:
-    """Episodes [N] of fresh environments, each after 2 to 3 horizons, a number of steps of its own."""
+    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
+    burn_in: tuple[int, int],
+) -> Episode:  # fmt: skip
+    """Episodes [N] of fresh environments, each after a number of steps of its own, from `burn_in[0]` to below
+    `burn_in[1]`."""
     fresh, when, rest = jax.random.split(key, 3)
-    least, most = (lengths * env.horizon for lengths in BURN_IN)
+    least, most = burn_in
     counts = jax.random.randint(when, (num_envs,), least, most)
 
     def step(i: Array, episodes: Episode) -> Episode:
-        act, move = jax.random.split(jax.random.fold_in(rest, i))
-        action = env.bounded(sample(policy, act, model(seen(moments, episodes.observation))[0]))
-        following, _ = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, num_envs), episodes, action)
+        following = moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
         going = i < counts
         mixed: Episode = jax.tree.map(
             lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
@@ -42,3 +48,8 @@ def stationary(
 
     burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
     return burnt
+
+
+def horizons(env: FunctionalEnv) -> tuple[int, int]:
+    """A `burn_in` of two to three of the environment's horizons."""
+    return BURN_IN[0] * env.horizon, BURN_IN[1] * env.horizon

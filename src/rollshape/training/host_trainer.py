@@ -18,7 +18,7 @@ from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
 from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, normalise
+from rollshape.training.normaliser import Moments, seen
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import ALONG_ENVS, APART, TOGETHER
 from rollshape.training.spec import Spec
@@ -37,7 +37,7 @@ class HostTrainer(Trainer):
         super().__init__(spec, plan, env, interval)
         self._act = jax.jit(self._chosen)
         self._one_noise = jax.jit(self.policy.noise, static_argnums=1)
-        self._values = jax.jit(lambda model, moments, observation: model.value(_seen(moments, observation)))
+        self._values = jax.jit(lambda model, moments, observation: model.value(seen(moments, observation)))
         self._noise = jax.jit(
             lambda seed, update: self.policy.noise(
                 stream_key(seed, "policy", update + 1), (plan.num_steps, plan.num_envs)
@@ -171,25 +171,21 @@ class HostTrainer(Trainer):
         if model.encoder is not None:
             return partial(self._act, model, moments)
         outputs, choose = model.acting(), self.policy.choose
-        return lambda observation, noise: choose(outputs(_seen(moments, observation)), noise)  # type: ignore[arg-type]
+        return lambda observation, noise: choose(outputs(seen(moments, observation)), noise)  # type: ignore[arg-type]
 
     def _chosen(self, model: ActorCritic, moments: Moments | None, observation: Array, noise: Array) -> Array:
-        return self.policy.choose(model.acting()(_seen(moments, observation)), noise)
+        return self.policy.choose(model.acting()(seen(moments, observation)), noise)
 
     def _learned(self, state: RunState, rollout: Any, last: Array, watched: Array) -> tuple[RunState, Metrics]:
         """Of a shard: what the networks said of its observations, and then the update."""
         model, raw = state.learner.model, rollout.raw_observation
-        observation = _seen(state.observations, raw)
+        observation = seen(state.observations, raw)
         outputs, value = model(observation)
         whole = rollout._replace(
             observation=observation,
             raw_observation=raw if state.observations is not None else None,
             log_prob=self.policy.log_prob(outputs, rollout.action),
             value=value,
-            last_value=model.value(_seen(state.observations, last)),
+            last_value=model.value(seen(state.observations, last)),
         )
         return self.absorbed(state, whole, watched)
-
-
-def _seen(moments: Moments | None, observation: Any) -> Array:
-    return observation if moments is None else normalise(moments, observation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -57,6 +57,11 @@ def normalise(moments: Moments, x: Array) -> Array:
     xp = namespace(x)
     normal: Array = xp.clip((x - moments.mean) / xp.sqrt(moments.variance + EPSILON), -CLIP, CLIP)
     return normal
+
+
+def seen(moments: Moments | None, observation: Any) -> Array:
+    """An observation as the network sees it."""
+    return observation if moments is None else normalise(moments, observation)
 
 
 def scale(moments: Moments, x: Array) -> Array:

@@ -11,7 +11,7 @@ from jax import Array
 from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
-from rollshape.training.normaliser import Moments, normalise
+from rollshape.training.normaliser import Moments, seen
 
 
 class Rollout(NamedTuple):
@@ -45,15 +45,12 @@ def collect(
     """Act for T steps in the environments of a shard; keys are those of the policy's and the environments' streams."""
     num_envs = episodes.steps.shape[0]
 
-    def seen(observation: Array) -> Array:
-        return observation if moments is None else normalise(moments, observation)
-
     def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
-        observation = seen(episodes.observation)
+        observation = seen(moments, episodes.observation)
         outputs, value = model(observation)
         action = policy.choose(outputs, chance[0])
         following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
-        final_value = _final_values(model, seen(outcome.final_observation), outcome)
+        final_value = _final_values(model, seen(moments, outcome.final_observation), outcome)
         raw = None if moments is None else episodes.observation
         row = (observation, raw, action, policy.log_prob(outputs, action), value, outcome, final_value,
                episodes.steps)  # fmt: skip
@@ -64,7 +61,7 @@ def collect(
     episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
         step, episodes, chance
     )
-    last_value = model.value(seen(episodes.observation))
+    last_value = model.value(seen(moments, episodes.observation))
     return episodes, Rollout(
         observation, raw, action, log_prob, value, outcome.reward, outcome.terminated, outcome.truncated, final_value,
         steps, outcome.episode_return, outcome.episode_length, last_value,
