@@ -35,8 +35,8 @@ def plan_of(**sizes: Any) -> Any:
 @pytest.mark.parametrize(
     ("sizes", "shards", "interval", "expected"),
     [
-        ((64, 32), 1, 1, Sampling(8, 4, 8)),  # an eighth of 2048 samples, 4 epochs
-        ((64, 32), 2, 1, Sampling(4, 4, 8)),
+        ((64, 32), 1, 1, Sampling(8, 2, 8)),  # a sixteenth of 2048 samples, 4 epochs
+        ((64, 32), 2, 1, Sampling(4, 2, 8)),
         ((64, 32), 1, 100, Sampling(8, 8, 32)),  # all of them
         ((2048, 16), 1, 9, Sampling(8, 64, 8)),  # 4096 at most
         ((9, 2048), 1, 1, Sampling(8, 1, 64)),

@@ -36,7 +36,7 @@ from rollshape.training.update import advantages
 
 GROUPS, SIGNAL = 8, 2.36  # Student's 97.5 % quantile for 8 groups
 MOST_SAMPLES, FEWEST_STEPS, MOST_STEPS = 4096, 8, 64
-SHARE = 32  # of the samples that the interval trains on, one in so many is looked at
+SHARE = 64  # of the samples that the interval trains on, one in so many is looked at
 
 
 class Signals(NamedTuple):
@@ -60,7 +60,7 @@ class Sampling(NamedTuple):
 
 
 def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
-    """At most 4096 samples, and one in 32 of the interval's samples × epochs; as many environments as at 8 steps fit.
+    """At most 4096 samples, and one in 64 of the interval's samples × epochs; as many environments as at 8 steps fit.
 
     8 to 64 steps of never fewer than 8 environments; None where there are fewer. Those that do not fill the groups are
     left out.
