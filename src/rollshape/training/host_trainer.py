@@ -161,20 +161,20 @@ class HostTrainer(Trainer):
 
     def _policy_of(self, state: RunState) -> tuple[ActorCritic, Moments | None]:
         """The policy with its normaliser, where its actions are computed."""
-        if state.learner.model.encoder is not None:
+        if not _numpy_acts(state.learner.model):
             return on_one_device(state)
         policy: tuple[ActorCritic, Moments | None] = jax.device_get((state.learner.model, state.observations))
         return policy
 
     def _actor(self, model: ActorCritic, moments: Moments | None) -> Callable[[Values, Values], Any]:
-        """(observations, noise) → actions: of pictures by a compiled program, else by NumPy, which is there sooner."""
-        if model.encoder is not None:
+        """(observations, noise) → actions, by NumPy where it can: it is there sooner than a compiled program."""
+        if not _numpy_acts(model):
             return partial(self._act, model, moments)
         outputs, choose = model.acting(), self.policy.choose
         return lambda observation, noise: choose(outputs(seen(moments, observation)), noise)  # type: ignore[arg-type]
 
     def _chosen(self, model: ActorCritic, moments: Moments | None, observation: Array, noise: Array) -> Array:
-        return self.policy.choose(model.acting()(seen(moments, observation)), noise)
+        return self.policy.choose(model(seen(moments, observation))[0], noise)
 
     def _learned(self, state: RunState, rollout: Any, last: Array, watched: Array) -> tuple[RunState, Metrics]:
         """Of a shard: what the networks said of its observations, and then the update."""
@@ -189,3 +189,8 @@ class HostTrainer(Trainer):
             last_value=model.value(seen(state.observations, last)),
         )
         return self.absorbed(state, whole, watched)
+
+
+def _numpy_acts(model: Any) -> bool:
+    """Whether acting is a few small matrix products: an actor-critic on vectors."""
+    return isinstance(model, ActorCritic) and model.encoder is None
