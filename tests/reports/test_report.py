@@ -87,7 +87,7 @@ def test_figures_are_drawn_and_their_data_can_be_taken_along(written: Path) -> N
     text = (written / "report.html").read_text()
     names = re.findall(r'<figure id="([^"]+)"', text)
     kinds = {"timesteps", "seconds", "gradient-steps"}
-    lab = {"predicted-0", "shapes-0", "terms-0", "surface-0"}
+    lab = {"predicted-0", "shapes-0", "terms-0", "cosines-0", "surface-0"}
     assert {f"curves-0-{kind}" for kind in kinds} | {"finals-0"} | lab == set(names)
     for name in names:
         assert (written / "report" / f"{name}.png").read_bytes().startswith(b"\x89PNG")

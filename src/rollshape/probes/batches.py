@@ -20,6 +20,7 @@ from rollshape.gradients.minibatch import MinibatchPoint, minibatch_point, shuff
 from rollshape.gradients.variance import Components, Variance
 from rollshape.probes.collect import Source, Stream, estimates
 from rollshape.probes.measure import Own, View, measure_rows
+from rollshape.probes.picture import Picture
 
 SHUFFLED, MINIBATCHES = 4, 16  # batches that are shuffled, and minibatches of each that are measured
 PICTURES, SHAPES = 5, ((4, 32), (32, 4))  # seed 001's picture: batch 0 against batches 0…4 at two shapes of equal size
@@ -44,26 +45,6 @@ class Cosines:
     predicted_pairwise: float
     predicted_to_mean: float  # to the shape's own mean gradient, bias and all
     reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Cosines of all steps of batch 0 with those of batch k, [5, N·T, N·T], steps of an environment side by side."""
-
-    num_envs: int
-    num_steps: int
-    cosine: Floats
-
-    def mean_within(self) -> float:
-        """Of different steps of the same environment."""
-        blocks = self.cosine[0].reshape(self.num_envs, self.num_steps, self.num_envs, self.num_steps)
-        own = blocks[np.arange(self.num_envs), :, np.arange(self.num_envs)]
-        pairs = self.num_envs * self.num_steps * (self.num_steps - 1)
-        return float((own.sum() - np.trace(self.cosine[0])) / pairs)
-
-    def mean_across(self) -> float:
-        """Of steps of different batches."""
-        return float(self.cosine[1:].mean())
 
 
 def collect_batches(

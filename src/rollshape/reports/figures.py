@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rollshape.probes.picture import Picture
 from rollshape.reports.document import Figure
 from rollshape.studies.curves import Alignment, band, common_grid
 from rollshape.studies.groups import Task
@@ -301,4 +302,27 @@ def terms(name: str, document: Mapping[str, Any], caption: str) -> Figure:
         axis.set_xticks(places, labels, rotation=40, ha="right")
         axis.set_ylabel("tr Var of the batch's gradient")
         axis.legend(frameon=False, fontsize=8)
+        return _finished(name, caption, drawing, rows)
+
+
+def cosines(name: str, pictures: Sequence[Picture], caption: str) -> Figure:
+    """Per-step cosines of batch 0 with batches 0, 1 … of each shape; lines part the environments."""
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "within_env", "across_batches")]
+    rows += [(each.num_envs, each.num_steps, each.mean_within(), each.mean_across()) for each in pictures]
+    count = len(pictures[0].cosine)
+    with _drawing(name, (2.1 * count, 2.3 * len(pictures))) as drawing:
+        axes = drawing.subplots(len(pictures), count, squeeze=False)
+        image: Any = None
+        for line, picture in zip(axes, pictures, strict=True):
+            edges = np.arange(picture.num_steps, picture.num_envs * picture.num_steps, picture.num_steps) - 0.5
+            for k, axis in enumerate(line):
+                image = axis.imshow(picture.cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+                for edge in edges:
+                    axis.axhline(edge, color="black", lw=0.3)
+                    axis.axvline(edge, color="black", lw=0.3)
+                axis.grid(False)
+                axis.set(xticks=[], yticks=[])
+                axis.set_title(f"against batch {k}", fontsize=8)
+            line[0].set_ylabel(f"{picture.num_envs}×{picture.num_steps}")
+        drawing.colorbar(image, ax=axes, shrink=0.6).outline.set_visible(False)
         return _finished(name, caption, drawing, rows)

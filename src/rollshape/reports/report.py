@@ -12,6 +12,7 @@ from rollshape.errors import RequestError
 from rollshape.geometry import diagram
 from rollshape.geometry.machine import machine
 from rollshape.geometry.memory import human_bytes
+from rollshape.probes.picture import unpacked
 from rollshape.reports import figures, tables
 from rollshape.reports.document import Block, Code, Document, Folded, Picture, Points, Section, Text
 from rollshape.reports.html import page
@@ -244,6 +245,11 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
     blocks.append(figures.terms(f"terms-{number}", middle, "One probe's forecast of the noise at every split of its "
                   "rollout size: that of single steps is the same for all, correlation along time is not. Below the "
                   f"blue bar's top, steps cancel. {middle['command']}"))  # fmt: skip
+    if packed := next((each["pictures"] for each in documents if each.get("pictures")), None):
+        blocks.append(figures.cosines(f"cosines-{number}", [unpacked(each) for each in packed], "Cosines of the gradients "
+                      "of single steps, batch 0 against itself and against independent batches, for two shapes of one "
+                      "size; lines part environments. Blocks on the diagonal are correlation along time; these are "
+                      f"the exact cosines of one draw, without an interval. {documents[0]['command']}"))  # fmt: skip
     blocks.append(figures.surface(f"surface-{number}", middle, "One probe's forecast for every N and T, of "
                   f"{middle['geometry']['num_envs']}×{middle['geometry']['num_steps']} after update "
                   f"{middle['update']:,}. {middle['command']}"))  # fmt: skip

@@ -73,13 +73,16 @@ def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, d
         asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES}
         asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
-            document = probe(out, nearest, **asked).to_dict()
+            found = probe(out, nearest, **asked)
+            document = found.to_dict()
         except ToldError as error:
             yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
             continue
         except Exception as error:  # as in training: the trial has ended well, whatever its probe does
             yield share, {"update": nearest, "error": _text(error)}
             continue
+        if horizon is None:  # one picture a shape is enough
+            document["pictures"] = [picture.packed() for picture in found.pictures]
         horizon = horizon or document["horizon"]
         del document["run_dir"]  # the folder may be moved
         command = document["command"].replace(shlex.quote(str(out)), "RUN_DIR")
