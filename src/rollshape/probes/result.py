@@ -13,10 +13,11 @@ from rollshape.gradients.minibatch import MinibatchPoint
 from rollshape.gradients.noise_scale import NoiseScales
 from rollshape.gradients.surface import Point
 from rollshape.gradients.variance import Variance
-from rollshape.probes.batches import Cosines, Picture
+from rollshape.probes.batches import Cosines
 from rollshape.probes.critic import TargetPoint
 from rollshape.probes.horizon import Horizon
 from rollshape.probes.noises import StepNoises
+from rollshape.probes.picture import Picture
 from rollshape.probes.reset_phase import ResetPhase
 
 
