@@ -246,10 +246,12 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
                   "rollout size: that of single steps is the same for all, correlation along time is not. Below the "
                   f"blue bar's top, steps cancel. {middle['command']}"))  # fmt: skip
     if packed := next((each["pictures"] for each in documents if each.get("pictures")), None):
-        pictures = [unpacked(each) for each in packed]
-        blocks.append(figures.cosines(f"cosines-{number}", pictures, "Cosines of the gradients of single steps, batch 0 "
-                      "against itself and against independent batches, for two shapes of one size; lines part environments. Blocks on the diagonal are correlation along time; these are "
-                      f"the exact cosines of one draw, without an interval. {documents[0]['command']}"))  # fmt: skip
+        caption = (
+            "Cosines of the gradients of single steps, batch 0 against itself and against independent batches, for two "
+            "shapes of one size; lines part environments. Blocks on the diagonal are correlation along time. These are "
+            f"exact cosines of one draw, without an interval. {documents[0]['command']}"
+        )
+        blocks.append(figures.cosines(f"cosines-{number}", [unpacked(each) for each in packed], caption))
     blocks.append(figures.surface(f"surface-{number}", middle, "One probe's forecast for every N and T, of "
                   f"{middle['geometry']['num_envs']}×{middle['geometry']['num_steps']} after update "
                   f"{middle['update']:,}. {middle['command']}"))  # fmt: skip
