@@ -94,10 +94,10 @@ def signals_of(
     cut = (x.reshape(*shape, *x.shape[2:]) for x in (observation, action, weight))
     sums, norms, squares = _sums(model, policy, *cut)
     count = valid.reshape(shape).sum(-1).astype(jnp.float32)
-    every = shards.gathered(sums)
-    columns = (norms.sum(1), squares.sum(1), count.sum(1), (count**2).sum(1))
-    gram = jnp.matmul(every, every.T, precision=jax.lax.Precision.HIGHEST)
-    return _signals(plan, gram, *(shards.gathered(column) for column in columns))
+    columns = jnp.stack([norms.sum(1), squares.sum(1), count.sum(1), (count**2).sum(1)], axis=1)
+    every = shards.gathered(jnp.concatenate([columns, sums], axis=1))  # one exchange for all
+    gram = jnp.matmul(every[:, 4:], every[:, 4:].T, precision=jax.lax.Precision.HIGHEST)
+    return _signals(plan, gram, *every[:, :4].T)
 
 
 def _drawn(
