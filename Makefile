@@ -8,10 +8,10 @@ PIP := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo tour test lint test-peers bench bench-train bench-gradients clean
 
-demo: $(VENV)/ready  ## 2×1024 or 1024×2? A study of six shapes, and its report
+demo: $(VENV)/product  ## 2×1024 or 1024×2? A study of six shapes, and its report
 	$(BIN)/rollshape study demo --out studies/demo
 
-tour: $(VENV)/ready  ## a tour of the planner
+tour: $(VENV)/product  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
 
 test: lint  ## all checks but the peers'
@@ -35,10 +35,15 @@ bench-train: $(VENV)/ready  ## training speed and utilisation, beside SB3 where 
 bench-gradients: $(VENV)/ready  ## what gradient statistics and the monitor cost, beside torch.func where there is torch
 	$(BIN)/python benchmarks/gradients.py
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/product: pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rollshape needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) -c constraints.txt -e .
+	@touch $@
+
+# What only the checks and the extras need: a demo should not have to wait for it.
+$(VENV)/ready: $(VENV)/product
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[dev]'
 	@touch $@
 
