@@ -180,7 +180,8 @@ class HostTrainer(Trainer):
         """Of a shard: what the networks said of its observations, and then the update."""
         model, raw = state.learner.model, rollout.raw_observation
         observation = seen(state.observations, raw)
-        outputs, value = model(observation)
+        # Pictures a step at a time: their patches would weigh gigabytes together.
+        outputs, value = model(observation) if model.encoder is None else jax.lax.map(model, observation)
         whole = rollout._replace(
             observation=observation,
             raw_observation=raw if state.observations is not None else None,
