@@ -5,7 +5,7 @@ import pytest
 
 from rollshape.agents.distributions import policy_for
 from rollshape.agents.networks import ActorCritic, new_dense
-from rollshape.envs.spaces import Continuous, Discrete, MultiDiscrete, Observation
+from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.geometry.memory import network_size
 from rollshape.geometry.request import Request
 
@@ -56,3 +56,16 @@ def test_pictures_stay_bytes_until_the_network(shape: tuple[int, ...]) -> None:
 def test_the_memory_plan_counts_these_parameters(shape: tuple[int, ...], heads: tuple[int, int]) -> None:
     model = ActorCritic(jax.random.key(0), Observation(shape), Discrete(heads[0]))
     assert parameters(model) == network_size(Request(obs_shape=shape), *heads)[0]
+
+
+@pytest.mark.parametrize("action", [Discrete(3), MultiDiscrete((2, 3)), Continuous(2, -1.0, 1.0)], ids=str)
+def test_numpy_acts_as_jax_does(action: Action) -> None:
+    model, policy = ActorCritic(jax.random.key(0), Observation((5,)), action), policy_for(action)
+    model = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(1), x.shape), model)  # no head of zeros
+    seen = jax.random.normal(jax.random.key(2), (64, 5))
+    noise = policy.noise(jax.random.key(3), (64,))
+    wanted = policy.choose(model(seen)[0], noise)
+    outputs = jax.device_get(model).acting()(np.asarray(seen))
+    found = policy.choose(outputs, np.asarray(noise))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

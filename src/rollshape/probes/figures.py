@@ -12,6 +12,7 @@ import numpy as np
 
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.surface import Point
+from rollshape.probes.picture import draw_cosines
 from rollshape.probes.result import Probe
 from rollshape.probes.words import shape
 from rollshape.training.storage import replacing
@@ -213,17 +214,5 @@ def _cosines(probe: Probe) -> Figure:
         "single steps of one draw: exact cosines, no interval; lines part environments",
         (2.4 * columns, 2.7 * rows + 1),
     )  # fmt: skip
-    axes = figure.subplots(rows, columns, squeeze=False)
-    image: Any = None
-    for row, picture in zip(axes, probe.pictures, strict=True):
-        for k, axis in enumerate(row):
-            image = axis.imshow(picture.cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
-            for edge in range(picture.num_steps, picture.num_envs * picture.num_steps, picture.num_steps):
-                axis.axhline(edge - 0.5, color="black", linewidth=0.3)
-                axis.axvline(edge - 0.5, color="black", linewidth=0.3)
-            axis.set_xticks([])
-            axis.set_yticks([])
-            axis.set_title(f"against batch {k}", fontsize=8)
-        row[0].set_ylabel(f"{picture.num_envs}×{picture.num_steps}")
-    figure.colorbar(image, ax=axes, shrink=0.6)
+    draw_cosines(figure, probe.pictures)
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,3 +47,21 @@ def unpacked(document: Mapping[str, Any]) -> Picture:
     whole = np.frombuffer(base64.b64decode(document["cosine"]), np.int8)
     size = num_envs * num_steps
     return Picture(num_envs, num_steps, whole.reshape(document["batches"], size, size) / 127)
+
+
+def draw_cosines(figure: Any, pictures: Sequence[Picture]) -> None:
+    """A row a shape, a column a batch, on an empty matplotlib figure; lines part the environments."""
+    axes = figure.subplots(len(pictures), len(pictures[0].cosine), squeeze=False)
+    image: Any = None
+    for line, picture in zip(axes, pictures, strict=True):
+        edges = np.arange(picture.num_steps, picture.num_envs * picture.num_steps, picture.num_steps) - 0.5
+        for k, axis in enumerate(line):
+            image = axis.imshow(picture.cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+            for edge in edges:
+                axis.axhline(edge, color="black", linewidth=0.3)
+                axis.axvline(edge, color="black", linewidth=0.3)
+            axis.grid(False)
+            axis.set(xticks=[], yticks=[])
+            axis.set_title(f"against batch {k}", fontsize=8)
+        line[0].set_ylabel(f"{picture.num_envs}×{picture.num_steps}")
+    figure.colorbar(image, ax=axes, shrink=0.6).outline.set_visible(False)

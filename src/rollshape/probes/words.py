@@ -43,8 +43,8 @@ def _caution(probe: Probe) -> list[str]:
         return []
     return [
         f"Caution: the noise rests on {probe.variance.carriers:.2g} of {probe.geometry.probe_envs} environments, as if "
-        f"a rare event made it; the intervals are then too narrow. Probe with more, --num-envs "
-        f"{4 * probe.geometry.probe_envs:,}."
+        f"a rare event made it; the intervals are then too narrow. Probe with more: --num-envs "
+        f"{4 * probe.geometry.probe_envs}."
     ]
 
 

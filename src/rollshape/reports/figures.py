@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rollshape.probes.picture import Picture
+from rollshape.probes.picture import Picture, draw_cosines
 from rollshape.reports.document import Figure
 from rollshape.studies.curves import Alignment, band, common_grid
 from rollshape.studies.groups import Task
@@ -209,13 +209,18 @@ def surface(name: str, document: Mapping[str, Any], caption: str) -> Figure:
                     grid[envs.index(point["num_envs"]), steps.index(point["num_steps"])] = np.log10(point[key])
             image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
             drawing.colorbar(image, ax=axis, shrink=0.85).outline.set_visible(False)
-            axis.grid(False)
-            axis.set_title(f"log10 {title}", fontsize=10)
-            axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
-            axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
-            axis.set_xlabel("num_steps T")
+            _map_axes(axis, f"log10 {title}", steps, envs)
         axes[0].set_ylabel("num_envs N")
         return _finished(name, caption, drawing, rows)
+
+
+def _map_axes(axis: Any, title: str, steps: Sequence[int], envs: Sequence[int]) -> None:
+    """T from left to right, N upwards."""
+    axis.grid(False)
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
+    axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
+    axis.set_xlabel("num_steps T")
 
 
 def shapes(name: str, task: Task, scores: Mapping[str, Any], caption: str) -> Figure | None:
@@ -243,11 +248,7 @@ def shapes(name: str, task: Task, scores: Mapping[str, Any], caption: str) -> Fi
                 if np.isfinite(value):
                     axis.text(x, y, f"{value:.3g}", ha="center", va="center", fontsize=7,
                               bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1}, color="black")  # fmt: skip
-            axis.grid(False)
-            axis.set_title(_MEASURED[panel], fontsize=10)
-            axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
-            axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
-            axis.set_xlabel("num_steps T")
+            _map_axes(axis, _MEASURED[panel], steps, envs)
         axes[0].set_ylabel("num_envs N")
         return _finished(name, caption, drawing, rows)
 
@@ -276,53 +277,36 @@ def _spread(grid: Any) -> Any:
     return np.where(np.isfinite(grid), np.searchsorted(values, grid) / max(1, len(values) - 1), np.nan)
 
 
-def terms(name: str, document: Mapping[str, Any], caption: str) -> Figure:
-    """Terms 1 and 2 of the variance at every T of one rollout size, as one probe predicts them."""
-    points = sorted(document["surface"], key=lambda point: point["num_steps"])
-    own = document["geometry"]
-    size = points[0]["num_envs"] * points[0]["num_steps"]
-    first = document["variance"]["individual"] * own["num_envs"] * own["num_steps"] / size
-    total = np.array([point["variance"] for point in points])
-    low, high = (np.array([point["ci"]["variance"][end] for point in points], float) for end in (0, 1))
-    labels = [f"{point['num_envs']}×{point['num_steps']}" for point in points]
-    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "term_1", "term_2", "variance", "low", "high")]
-    rows += [
-        (point["num_envs"], point["num_steps"], first, value - first, value, a, b)
-        for point, value, a, b in zip(points, total, low, high, strict=True)
-    ]
+def terms(name: str, task: Task, caption: str) -> Figure | None:
+    """Terms 1 and 2 of the variance of each shape's batch, by the probe in the middle of its own run."""
+    rows: list[Sequence[Any]] = [("group", "update", "term_1", "term_2", "variance", "low", "high")]
+    for group in task.groups:
+        probed = [each for run in group.runs for each in run.probes.values() if each.get("surface")]
+        if probed:
+            middle = probed[len(probed) // 2]
+            found = middle["variance"]
+            rows.append((group.label, middle["update"], found["individual"], found["covariance"], found["total"],
+                         *found["ci"]["total"]))  # fmt: skip
+    if len(rows) == 1:
+        return None
+    labels, _, first, second, total, low, high = (list(column) for column in zip(*rows[1:], strict=True))
     with _drawing(name, (8.5, 3.9)) as drawing:
-        axis = drawing.subplots()
-        places = np.arange(len(points))
-        axis.bar(places, np.full(len(points), first), color=COLOURS[0], label="Term 1: single steps")
-        axis.bar(places, total - first, bottom=first, color=COLOURS[1], label="Term 2: correlation along time")
-        axis.errorbar(
-            places, total, yerr=np.maximum([total - low, high - total], 0), fmt="o", ms=3, color=INK, capsize=3,
-            label="variance, 95 % interval",
-        )  # fmt: skip
-        axis.set_xticks(places, labels, rotation=40, ha="right")
+        axis, places = drawing.subplots(), np.arange(len(labels))
+        axis.bar(places - 0.2, first, 0.38, color=COLOURS[0], label="Term 1: single steps")
+        axis.bar(places + 0.2, second, 0.38, color=COLOURS[1], label="Term 2: correlation along time")
+        error = np.maximum([np.subtract(total, low), np.subtract(high, total)], 0)
+        axis.errorbar(places, total, yerr=error, fmt="o", ms=4, color=INK, capsize=3, label="variance, 95 % interval")
+        axis.axhline(0, color=INK, lw=0.6)
+        axis.set_xticks(places, labels)
         axis.set_ylabel("tr Var of the batch's gradient")
         axis.legend(frameon=False, fontsize=8)
         return _finished(name, caption, drawing, rows)
 
 
 def cosines(name: str, pictures: Sequence[Picture], caption: str) -> Figure:
-    """Per-step cosines of batch 0 with batches 0, 1 … of each shape; lines part the environments."""
+    """Per-step cosines of batch 0 with batches 0, 1 … of each shape."""
     rows: list[Sequence[Any]] = [("num_envs", "num_steps", "within_env", "across_batches")]
     rows += [(each.num_envs, each.num_steps, each.mean_within(), each.mean_across()) for each in pictures]
-    count = len(pictures[0].cosine)
-    with _drawing(name, (2.1 * count, 2.3 * len(pictures))) as drawing:
-        axes = drawing.subplots(len(pictures), count, squeeze=False)
-        image: Any = None
-        for line, picture in zip(axes, pictures, strict=True):
-            edges = np.arange(picture.num_steps, picture.num_envs * picture.num_steps, picture.num_steps) - 0.5
-            for k, axis in enumerate(line):
-                image = axis.imshow(picture.cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
-                for edge in edges:
-                    axis.axhline(edge, color="black", lw=0.3)
-                    axis.axvline(edge, color="black", lw=0.3)
-                axis.grid(False)
-                axis.set(xticks=[], yticks=[])
-                axis.set_title(f"against batch {k}", fontsize=8)
-            line[0].set_ylabel(f"{picture.num_envs}×{picture.num_steps}")
-        drawing.colorbar(image, ax=axes, shrink=0.6).outline.set_visible(False)
+    with _drawing(name, (2.1 * len(pictures[0].cosine), 2.3 * len(pictures))) as drawing:
+        draw_cosines(drawing, pictures)
         return _finished(name, caption, drawing, rows)

@@ -240,11 +240,11 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
     mapped = figures.shapes(f"shapes-{number}", task, task.scores(), "What was measured at each shape: final return, "
                             "and by its own probes (means over them) the gradient of its batch. Colours rank the "
                             f"shapes, yellow is best; intervals are in the tables. {command}")  # fmt: skip
-    blocks += [mapped] if mapped is not None else []
+    split = figures.terms(f"terms-{number}", task, "The noise of each shape's batch: that of single steps, and their "
+                          "correlation along time (below zero steps cancel), by the probe amid its own run. "
+                          f"Both move with T, for T decides what an advantage is. {command}")  # fmt: skip
+    blocks += [each for each in (mapped, split) if each is not None]
     middle = documents[len(documents) // 2]
-    blocks.append(figures.terms(f"terms-{number}", middle, "One probe's forecast of the noise at every split of its "
-                  "rollout size: that of single steps is the same for all, correlation along time is not. Below the "
-                  f"blue bar's top, steps cancel. {middle['command']}"))  # fmt: skip
     if packed := next((each["pictures"] for each in documents if each.get("pictures")), None):
         caption = (
             "Cosines of the gradients of single steps, batch 0 against itself and against independent batches, for two "
