@@ -29,9 +29,12 @@ from rollshape.agents.returns import gae
 from rollshape.envs.registry import make
 from rollshape.envs.spaces import Discrete, Observation
 from rollshape.gradients import autodiff, gram
-from rollshape.gradients.surface import surface, windows
+from rollshape.gradients.surface import surface
 from rollshape.gradients.traces import policy_traces
 from rollshape.gradients.variance import Components, components, lag_products
+from rollshape.gradients.windows import Weights
+from rollshape.probes.collect import Stream
+from rollshape.probes.measure import measure_windows, policy_view
 from rollshape.training.functional_trainer import FunctionalTrainer
 from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec
@@ -158,11 +161,13 @@ def whole_surface(data: Data) -> Any:
     envs, longest = data.advantages.shape
     rewards, values = data.advantages, data.observations[..., 0]
     estimate = partial(window_advantages, rewards, values, jnp.zeros(envs))
-    scores = traced(data.model, data.observations, data.actions)
     long, reference = estimate(longest, 0.95), estimate(longest, 1.0)
-    lengths = [2**i for i in range(longest.bit_length())]
-    cuts = [windows(scores, steps, estimate(steps, 0.95), reference, long) for steps in lengths]
-    surface(8192, cuts, np.random.default_rng(0))
+    weights = [
+        Weights(steps, estimate(steps, 0.95), long, reference) for steps in (2**i for i in range(longest.bit_length()))
+    ]
+    blank: Any = None
+    stream = Stream(data.observations, data.actions, *[blank] * 6)
+    surface(8192, measure_windows(policy_view(data.model, POLICY), stream, weights), np.random.default_rng(0))
     return long
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from rollshape.gradients.intervals import Z
 from rollshape.gradients.surface import surface
+from rollshape.gradients.variance import collected_variance
 from rollshape.probes import measure
 from rollshape.probes.batches import collect_batches
 from rollshape.probes.collect import source
@@ -61,24 +61,20 @@ def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[st
     probed = source(trainer, state, PROBE_ENVS, "stationary")
     view = measure.policy_view(probed.model, probed.policy)
     stream = probed.draw(max(LENGTHS), TAIL, key)
-    windows = [measure.measure_windows(view, stream, measure.advantages(probed.spec, stream, t)) for t in LENGTHS]
+    windows = measure.measure_windows(view, stream, [measure.advantages(probed.spec, stream, t) for t in LENGTHS])
     pool, lines = source(trainer, state, POOL, "stationary"), []
     for i, point in enumerate(surface(SIZE, windows, rng)):
         own = jax.random.fold_in(key, i + 1)
         began = time.perf_counter()
         batches = collect_batches(pool, view, point.num_envs, point.num_steps, count, own, lambda *_: None)
-        squares = ((batches.gradients - batches.gradients.mean(0)) ** 2).sum(1)
-        collected = squares.sum() / (count - 1)
-        error = np.hypot(
-            np.log(point.variance.high / point.variance.low) / 2,
-            Z * squares.std(ddof=1) / squares.mean() / np.sqrt(count),
-        )
-        ratio = point.variance.value / collected
+        collected = collected_variance(batches.gradients)
+        error = np.hypot(*(np.log(each.high / each.low) / 2 for each in (point.variance, collected)))
+        ratio = point.variance.value / collected.value
         low, high = ratio * np.exp(-error), ratio * np.exp(error)
         ok = bool(low <= 1 <= high)
         shape = f"{point.num_envs}×{point.num_steps}"
         lines.append(
-            (f"{shape} | {point.variance.value:.3g} | {collected:.3g} | {ratio:.2f} | {low:.2f} … {high:.2f} | "
+            (f"{shape} | {point.variance.value:.3g} | {collected.value:.3g} | {ratio:.2f} | {low:.2f} … {high:.2f} | "
              f"{'' if ok else 'off'}", ok)
         )  # fmt: skip
         print(f"{shape}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)

@@ -11,7 +11,8 @@ from rollshape.errors import RequestError
 from rollshape.gradients import gram
 from rollshape.gradients.bias import bias
 from rollshape.gradients.intervals import Estimate
-from rollshape.gradients.surface import Point, Windows, surface, windows
+from rollshape.gradients.surface import Point, surface
+from rollshape.gradients.windows import Weights, Windows, windows
 
 LONG, LAM = 32, 0.9
 
@@ -74,9 +75,7 @@ def measured() -> list[Windows]:
     chain = delayed()
     walk = chain.draw(np.random.default_rng(2), 512, LONG)
     scores, true, long = walk.score_traces(), walk.true_advantages(), walk.gae(LONG, LAM)
-    return [
-        windows(scores, t, *(jnp.asarray(a, jnp.float32) for a in (walk.gae(t, LAM), true, long))) for t in (2, 8, 32)
-    ]
+    return windows(scores, [Weights(t, walk.gae(t, LAM), long, true) for t in (2, 8, 32)])
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,13 @@ import pytest
 from known_answers import AR1, Chain, delayed, lake
 
 from rollshape.gradients import gram
-from rollshape.gradients.intervals import Estimate, Z
+from rollshape.gradients.intervals import Estimate, Z, student
 from rollshape.gradients.variance import (
     FEW_CARRIERS,
     autocorrelation,
     carriers,
     cluster_variance,
+    collected_variance,
     components,
     lag_products,
     variance,
@@ -144,3 +145,17 @@ def test_rare_events_are_told_from_noise_that_all_have(stream: AR1 | Chain, few:
             rows = np.asarray(gram.rows(gram.scaled(walk.score_traces(), weights)))
         found.append(carriers(rows @ rows.T) < FEW_CARRIERS)
     assert np.mean(found) == few
+
+
+def test_brute_force_covers_the_variance() -> None:
+    """Of 8 batches each: gradients with deviations 1, 2 and 3 have tr Var = 14."""
+    chance, inside, repeats = np.random.default_rng(5), 0, 400
+    for _ in range(repeats):
+        found = collected_variance(chance.normal(size=(8, 3)) * [1, 2, 3] + 5)
+        inside += 14.0 in found
+    assert 0.88 <= inside / repeats <= 0.99
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (7, 2.365), (31, 2.040), (10**6, 1.960)])
+def test_students_quantile(freedom: int, quantile: float) -> None:
+    assert student(freedom) == pytest.approx(quantile, rel=0.01)

@@ -15,6 +15,7 @@ from rollshape.gradients.intervals import Estimate, norm_estimate
 from rollshape.gradients.surface import surface
 from rollshape.gradients.traces import policy_traces, value_traces
 from rollshape.gradients.variance import variance
+from rollshape.gradients.windows import products
 from rollshape.probes import measure
 from rollshape.probes.batches import collect_batches
 from rollshape.probes.collect import Source, Stream, estimates, source
@@ -71,13 +72,13 @@ def test_the_reference_is_the_true_policy_gradient(drawn: Source, stream: Stream
     truth = through_the_network(drawn, exact_chain, exact_chain.advantage)
     error = rows.std(0) / np.sqrt(len(rows))
     assert (np.abs(rows.mean(0) - truth) <= 5 * error + 1e-6).all()
-    assert near(norm_estimate(measure.products(rows)), float(truth @ truth))
+    assert near(norm_estimate(products(rows)), float(truth @ truth))
 
 
 def test_three_biases_of_a_run_against_the_exact_ones(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
     view, lam = measure.policy_view(drawn.model, drawn.policy), drawn.spec.gae_lambda
     weights = measure.advantages(drawn.spec, stream, 4)
-    own = measure.measure_own(view, stream, weights, measure.measure_windows(view, stream, weights))
+    own = measure.measure_own(view, stream, weights, measure.measure_windows(view, stream, [weights])[0])
     here = window_gradient(drawn, exact_chain, 4, lam)
     long, one = (through_the_network(drawn, exact_chain, exact_chain.estimated_advantage(60, x)) for x in (lam, 1.0))
     rng = np.random.default_rng(0)
@@ -92,11 +93,12 @@ def test_three_biases_of_a_run_against_the_exact_ones(drawn: Source, stream: Str
 def test_chunks_do_not_change_what_is_measured(drawn: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     view = measure.policy_view(drawn.model, drawn.policy)
     weights = measure.advantages(drawn.spec, stream, 4)
-    whole = measure.measure_windows(view, stream, weights)
+    monkeypatch.setattr(measure, "CHUNK_BYTES", 1 << 28)
+    [whole] = measure.measure_windows(view, stream, [weights])
     assert len(measure.chunks(view, stream)) == 1
     monkeypatch.setattr(measure, "CHUNK_BYTES", 4 * STEPS * 2 * view.step_floats(stream) * 130)
     assert len(measure.chunks(view, stream)) == 4
-    parts = measure.measure_windows(view, stream, weights)
+    [parts] = measure.measure_windows(view, stream, [weights])
     for name in ("window_norms", "row_gram", "bias_gram", "window_bias_gram"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-4, atol=1e-6)
 
@@ -105,7 +107,7 @@ def test_several_windows_of_an_environment_are_one_variance(drawn: Source, strea
     """The split into Terms 1 and 2 has the surface's total, and the lags of its windows."""
     view = measure.policy_view(drawn.model, drawn.policy)
     weights = measure.advantages(drawn.spec, stream, 4)
-    windows = measure.measure_windows(view, stream, weights)
+    [windows] = measure.measure_windows(view, stream, [weights])
     own = measure.measure_own(view, stream, weights, windows)
     found = variance(own.lags, windows.row_gram, np.random.default_rng(0), num_envs=8)
     point = surface(32, [windows], np.random.default_rng(0))[0]
@@ -117,7 +119,7 @@ def test_several_windows_of_an_environment_are_one_variance(drawn: Source, strea
 
 def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Stream) -> None:
     view, count = measure.policy_view(drawn.model, drawn.policy), 64
-    windows = [measure.measure_windows(view, stream, measure.advantages(drawn.spec, stream, t)) for t in LENGTHS]
+    windows = measure.measure_windows(view, stream, [measure.advantages(drawn.spec, stream, t) for t in LENGTHS])
     points = surface(32, windows, np.random.default_rng(0))
     assert [(p.num_envs, p.num_steps) for p in points] == [(32, 1), (8, 4), (2, 16), (1, 32)]
     for i, point in enumerate(points):
@@ -132,7 +134,7 @@ def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Str
 def test_targets_of_the_critic(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
     """E[R_T − R_reference] = E over states of E Â_T − E Â at λ = 1, for R = Â + V; and the critic's gradient."""
     spec, view, lam = drawn.spec, measure.critic_view(drawn.model), drawn.spec.gae_lambda
-    windows = [measure.measure_windows(view, stream, measure.errors(spec, stream, t)) for t in (4, 32)]
+    windows = measure.measure_windows(view, stream, [measure.errors(spec, stream, t) for t in (4, 32)])
     points = target_points(spec, stream, surface(32, windows, np.random.default_rng(0)), np.random.default_rng(0))
 
     def expected(remaining: int, lam: float) -> np.ndarray:
@@ -154,11 +156,23 @@ def test_a_window_that_does_not_divide_the_rollout(drawn: Source, stream: Stream
     view = measure.policy_view(drawn.model, drawn.policy)
     weights = measure.advantages(drawn.spec, stream, 3)
     assert weights.here.shape == (ENVS, 30)
-    found = measure.measure_windows(view, stream, weights)
+    found = measure.measure_windows(view, stream, [measure.advantages(drawn.spec, stream, 4), weights])[1]
     cut = stream._replace(observation=stream.observation[:, :30], action=stream.action[:, :30])
-    same = measure.measure_windows(view, cut, weights)
+    [same] = measure.measure_windows(view, cut, [weights])
     np.testing.assert_allclose(found.row_gram, same.row_gram, rtol=1e-5, atol=1e-7)
     lone = replace(weights, num_steps=30)
     np.testing.assert_allclose(
-        measure.measure_windows(view, cut, lone).window_norms, np.diag(same.row_gram), rtol=1e-3, atol=1e-7
+        measure.measure_windows(view, cut, [lone])[0].window_norms, np.diag(same.row_gram), rtol=1e-3, atol=1e-7
     )
+
+
+def test_lengths_that_do_not_fit_together_are_measured_as_alone(
+    drawn: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = measure.policy_view(drawn.model, drawn.policy)
+    weights = [measure.advantages(drawn.spec, stream, t) for t in (3, 4, 32)]
+    whole = measure.measure_windows(view, stream, weights)
+    monkeypatch.setattr(measure, "ROWS_BYTES", 1)
+    for one, all_at_once in zip(measure.measure_windows(view, stream, weights), whole, strict=True):
+        for name in ("window_norms", "row_gram", "bias_gram", "window_bias_gram"):
+            np.testing.assert_allclose(getattr(one, name), getattr(all_at_once, name), rtol=1e-4, atol=1e-6)

@@ -101,7 +101,7 @@ def test_the_command_in_words_and_files(lake: Run, capsys: pytest.CaptureFixture
     assert "credit assignment: what the estimator gets wrong" in shown.out
     assert "synchronous resets, between phases" in shown.out
     assert "rollshape probe" in shown.out
-    assert "windows of 4" in shown.err
+    assert "policy: windows of 1 to 32 steps" in shown.err
     folder = lake.path / "probes" / "12"
     assert json.loads((folder / "probe.json").read_text())["horizon"]["source"] == "given"
     names = {path.name for path in folder.iterdir()}
@@ -122,6 +122,26 @@ def test_all_checkpoints_as_one_document(lake: Run, capsys: pytest.CaptureFixtur
     assert all(each["horizon"] == found[0]["horizon"] for each in found)
     assert {p["num_envs"] * p["num_steps"] for each in found for p in each["surface"]} == {16}
     assert not (lake.path / "probes" / "0" / "surface.png").exists()
+
+
+def test_only_what_is_asked_for(lake: Run, document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """What is always measured does not depend on the other parts."""
+    least = rollshape.probe(lake.path, 12, **ASKED, parts="none")
+    found = least.to_dict()
+    assert found["variance"] == document["variance"]
+    assert found["autocorrelation"] == document["autocorrelation"]
+    assert all(not found[name] for name in ("sizes", "minibatch", "collected", "cosine", "critic", "noises", "steps"))
+    assert "squared error" not in " ".join(answer(least))
+    assert main(["probe", str(lake.path), *FLAGS, "--horizon", "5", "--parts", "batches,pictures", "--json"]) == 0
+    some = json.loads(capsys.readouterr().out)
+    assert some["command"].endswith("--parts batches,pictures")
+    assert some["cosine"] is not None
+    assert some["steps"]
+    assert some["noises"] is some["reset_phase"] is None
+    folder = lake.path / "probes" / "12"
+    assert {"minibatch.png", "cosines.png", "variance.png"} <= {path.name for path in folder.iterdir()}
+    assert main(["probe", str(lake.path), *FLAGS, "--horizon", "5", "--parts", "none"]) == 0
+    assert "Shuffled minibatches" not in capsys.readouterr().out
 
 
 def test_words_say_what_cannot_be_told(probe: Probe) -> None:
@@ -198,6 +218,7 @@ def test_a_host_environment_is_probed(tmp_path: Path) -> None:
         (("--horizon", "0.5"), "number-range", "at least 1"),
         (("--seed", "-1"), "whole-number", "at least 0"),
         (("--start", "nowhere"), "flags", "stationary"),
+        (("--parts", "noise"), "choice", "noises"),
     ],
 )
 def test_what_cannot_be_meant(

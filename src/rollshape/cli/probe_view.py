@@ -26,15 +26,16 @@ def show(probe: Probe) -> None:
     out.print(_splits(probe))
     if own.left_out:
         out.print(f"[dim]Not measured, for T is longer than the probe: {', '.join(map(str, own.left_out))}.[/]")
-    out.print()
-    out.print(_minibatches(probe))
+    if probe.minibatch:
+        out.print()
+        out.print(_minibatches(probe))
     if probe.critic:
         out.print()
         out.print(_targets(probe))
-    if probe.noises.noises is not None:
+    if probe.noises is not None and probe.noises.noises is not None:
         out.print()
         out.print(_three(probe.noises.noises))
-    if probe.reset_phase.between is not None:
+    if probe.reset_phase is not None and probe.reset_phase.between is not None:
         out.print()
         out.print(_phases(probe.reset_phase))
     out.print()
@@ -60,8 +61,17 @@ def _pair(estimate: Estimate | None) -> tuple[str, str]:
 def _noise(probe: Probe) -> str:
     """Everything that is said of the run's own shape."""
     found, cosine = probe.variance, probe.cosine
+    collected, agreement = [], []
+    if probe.collected is not None:
+        collected = [(f"… of {probe.geometry.num_batches} collected batches", *_pair(probe.collected))]
+    if cosine is not None:
+        agreement = [
+            ("cosine of two batches", *_pair(cosine.pairwise)),
+            ("cosine of a batch to the reference", *_pair(cosine.to_reference)),
+        ]
     rows = [
         ("noise of the gradient, tr Var", *_pair(found.total)),
+        *collected,
         ("… of single steps (Term 1)", *_pair(found.individual)),
         ("… correlation along time (Term 2)", *_pair(found.covariance)),
         ("squared length of its mean", *_pair(found.squared_norm)),
@@ -70,8 +80,7 @@ def _noise(probe: Probe) -> str:
         ("environments that carry the noise", f"{found.carriers:.1f}", f"of {probe.geometry.probe_envs}"),
         *_scales("noise scale", probe.noise_scale),
         *(_scales("critic's noise scale", probe.value_noise_scale) if probe.value_noise_scale else ()),
-        ("cosine of two batches", *_pair(cosine.pairwise)),
-        ("cosine of a batch to the reference", *_pair(cosine.to_reference)),
+        *agreement,
         *((f"bias², {name}", *_pair(each.squared)) for name, each in probe.bias.items()),
     ]
     own = probe.geometry

@@ -17,9 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 CHUNK = 1 << 25  # floats of one layer's gradients that are held at once
-SHORT = (
-    32  # terms of a sum up to which all their products are quicker than the sum of outer products, whatever it counts
-)
+SHORT = 32  # terms of a sum up to which their products are quicker than the sum of outer products, whatever it counts
 
 _einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)  # an accelerator's default keeps three digits
 
@@ -78,17 +76,17 @@ def reshaped(traces: Traces, axes: int, shape: tuple[int, ...]) -> tuple[Trace, 
 
 def gram(left: Traces, right: Traces) -> Array:
     """⟨g_i, g_j⟩ of all steps of two sets, traces [S, …] and [R, …] → [S, R]."""
-    return _sum(_layer_gram(a, b) for a, b in zip(left, right, strict=True))
+    return _sum(layer_gram(a, b) for a, b in zip(left, right, strict=True))
 
 
 def gram_blocks(traces: Traces) -> Array:
     """⟨g_t, g_s⟩ of all pairs of steps of the same environment, traces [N, T, …] → [N, T, T].
 
-    Layers whose step gradients must be built (see `_layer_gram`) are taken one environment at a time.
+    Layers whose step gradients must be built (see `layer_gram`) are taken one environment at a time.
     """
 
     def own(trace: Trace) -> Array:
-        return _layer_gram(trace, trace)
+        return layer_gram(trace, trace)
 
     return _sum(jax.lax.map(own, t) if t.shared else jax.vmap(own)(t) for t in traces)
 
@@ -108,14 +106,18 @@ def row_gram(left: Traces, right: Traces | None = None) -> Array:
     return _sum(layer(a, b) for a, b in zip(left, left if right is None else right, strict=True))
 
 
+def by_products(trace: Trace, num_steps: int) -> bool:
+    """Whether the norm of a layer's window is cheaper from the products of its steps than from its gradient."""
+    terms, inputs, outputs = num_steps * trace.positions, trace.inputs.shape[-1], trace.errors.shape[-1]
+    return bool(terms <= SHORT or terms**2 * (inputs + outputs) <= (terms + 1) * inputs * outputs)
+
+
 def window_norms(traces: Traces) -> Array:
     """|window mean|² of many windows, traces [W, T, …] → [W], each layer by the cheaper of Gram and gradient."""
 
     def layer(trace: Trace) -> Array:
-        terms = trace.inputs.shape[1] * trace.positions
-        inputs, outputs = trace.inputs.shape[-1], trace.errors.shape[-1]
-        if terms <= SHORT or terms**2 * (inputs + outputs) <= (terms + 1) * inputs * outputs:
-            return jax.vmap(lambda t: _layer_gram(t, t).mean())(trace)
+        if by_products(trace, trace.inputs.shape[1]):
+            return jax.vmap(lambda t: layer_gram(t, t).mean())(trace)
         chunk = max(1, CHUNK // trace.size)
         norms: Array = jax.lax.map(lambda t: (_window_gradient(t) ** 2).sum(), trace, batch_size=chunk)
         return norms
@@ -172,7 +174,7 @@ def minibatch_rows(traces: Traces, indices: Array) -> Array:
     return rows([Trace(gather(t.inputs), gather(t.errors), t.bias, t.shared) for t in traces])
 
 
-def _layer_gram(left: Trace, right: Trace) -> Array:
+def layer_gram(left: Trace, right: Trace) -> Array:
     """One layer's share of ⟨g_i, g_j⟩, [S, …] × [R, …] → [S, R].
 
     With P positions it is Σ_pq (a_ip·a_jq + 1)(δ_ip·δ_jq), which costs P² products a pair; building the layer's step
@@ -185,10 +187,10 @@ def _layer_gram(left: Trace, right: Trace) -> Array:
     if s * r * p**2 * (i + o) <= (s + r) * p * i * o + s * r * i * o:
         inputs = _einsum("spi,rqi->sprq", left.inputs, right.inputs)
         return _einsum("sprq,sprq->sr", inputs + left.bias, _einsum("spo,rqo->sprq", left.errors, right.errors))
-    return _einsum("sx,rx->sr", jax.vmap(_summed)(left), jax.vmap(_summed)(right))
+    return _einsum("sx,rx->sr", jax.vmap(summed)(left), jax.vmap(summed)(right))
 
 
-def _summed(trace: Trace) -> Array:
+def summed(trace: Trace) -> Array:
     """Σ a ⊗ δ over all leading axes, flat, and Σ δ behind it where there is a bias."""
     inputs, errors = _flat(trace.inputs), _flat(trace.errors)
     weight = _einsum("xi,xo->io", inputs, errors).reshape(-1)
@@ -197,7 +199,7 @@ def _summed(trace: Trace) -> Array:
 
 def _window_gradient(trace: Trace) -> Array:
     """Mean gradient of a window [T, …] by one layer, flat."""
-    return _summed(trace) / trace.inputs.shape[0]
+    return summed(trace) / trace.inputs.shape[0]
 
 
 _window_gradients: Callable[[Trace], Array] = jax.vmap(_window_gradient)

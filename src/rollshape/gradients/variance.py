@@ -14,6 +14,7 @@ noise in σ² and, negative, in Term 2; the total is exact in any case.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from rollshape.gradients.intervals import Estimate, Floats, Resampled, jackknifed, norm_estimate
+from rollshape.gradients.intervals import Estimate, Floats, Resampled, jackknifed, norm_estimate, student
 
 FEW_CARRIERS = 10.0
 
@@ -60,6 +61,17 @@ class Variance:
     def rests_on_few(self) -> bool:
         """Whether so few environments carry the noise that the intervals are too narrow (docs/results.md)."""
         return self.carriers < FEW_CARRIERS
+
+
+def collected_variance(gradients: ArrayLike) -> Estimate:
+    """tr Var(G_B) by brute force: of K batches' gradients [K, P], with a t-interval over them."""
+    gradients = np.asarray(gradients, np.float64)
+    count = len(gradients)
+    squares = ((gradients - gradients.mean(0)) ** 2).sum(1) * count / (count - 1)
+    half = float(student(count - 1) * squares.std(ddof=1) / math.sqrt(count))
+    value = float(squares.mean())
+    spread = math.exp(half / value) if value else 1.0  # on the scale of logarithms: a variance is not negative
+    return Estimate(value, value / spread, value * spread)
 
 
 def lag_products(blocks: ArrayLike) -> Array:

@@ -10,6 +10,7 @@ from rollshape.geometry.divisors import is_prime
 from rollshape.geometry.request import whole_number
 
 MIN_BATCHES = 3  # fewer have no interval
+PARTS = ("sizes", "batches", "critic", "noises", "phases", "pictures")  # beside what is always measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,12 @@ class Ask:
     horizon: Annotated[float | None, "h, updates over which noise averages out (default: measured)"] = None
     num_envs: Annotated[int | None, "environments of the probe, at least 32 (default: 256)"] = None
     seed: Annotated[int | None, "seed of the probe (default: the run's)"] = None
+    parts: Annotated[
+        str, f"what else is measured beside variance, noise scale, bias and surface: all, none or of {','.join(PARTS)}"
+    ] = "all"
+
+    def has(self, part: str) -> bool:
+        return self.parts == "all" or part in self.parts.split(",")
 
 
 def checked(ask: Ask, rollout_size: int, seed: int) -> Ask:
@@ -41,6 +48,10 @@ def checked(ask: Ask, rollout_size: int, seed: int) -> Ask:
         raise RequestError("number-range", f"horizon must be at least 1 update, got {ask.horizon}.", "Use 1 or more.")
     if ask.start not in ("stationary", "run"):
         raise RequestError("choice", f"There is no start {ask.start!r}.", "Use stationary or run.")
+    if unknown := [part for part in ask.parts.split(",") if part not in ("all", "none", *PARTS)]:
+        raise RequestError(
+            "choice", f"A probe has no part {unknown[0]!r}.", f"Use all, none, or some of {', '.join(PARTS)}."
+        )
     return replace(
         ask,
         rollout_size=size,

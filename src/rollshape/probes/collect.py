@@ -9,6 +9,7 @@ resets there is no transition, and that step is left out: all T steps of a windo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -35,6 +36,7 @@ from rollshape.training.update import advantages
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
+PIECE = 64  # steps that are collected in one call
 
 
 class Stream(NamedTuple):
@@ -88,21 +90,17 @@ class FunctionalSource(Source):
             self._length = int(_longest(self.env, self.policy, num_envs, self.model, self.moments, key))
 
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
-        burn, first, rest = jax.random.split(key, 3)
+        burn, rest = jax.random.split(key)
         acting = (self.env, self.policy)
         episodes = self._episodes
         if episodes is None:
             episodes = stationary(*acting, self.num_envs, self.model, self.moments, burn, self.burn_in)
-        episodes, stream = _followed(*acting, num_steps, self.model, self.moments, episodes, first)
-        if tail:
-            _, further = _followed(*acting, tail, self.model, self.moments, episodes, rest, seen=False)
-            stream = Stream(
-                stream.observation,
-                stream.action,
-                jnp.concatenate([stream.value[:, :-1], further.value], 1),
-                *(jnp.concatenate(pair, 1) for pair in zip(stream[3:], further[3:], strict=True)),
-            )
-        return self._rewarded(stream)
+        pieces = []
+        for first in range(0, num_steps + tail, PIECE):
+            own = jax.random.fold_in(rest, first)
+            episodes, piece = _followed(*acting, self.model, self.moments, episodes, own)
+            pieces.append(piece if first < num_steps else piece._replace(observation=None, action=None))
+        return self._rewarded(_joined(pieces, num_steps, num_steps + tail))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -122,18 +120,32 @@ def _longest(
     return longest
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="seen")
+def _joined(pieces: list[Stream], num_steps: int, length: int) -> Stream:
+    """Pieces one after the other: observations and actions up to T, the rest up to L. NumPy's, for every slice of JAX's
+    is a program of its own."""
+
+    def whole(parts: Iterable[Any], end: int) -> Array:
+        return jnp.asarray(np.concatenate([np.asarray(part) for part in parts if part is not None], 1)[:, :end])
+
+    observation, action, values, *rest = zip(*pieces, strict=True)
+    return Stream(
+        whole(observation, num_steps),
+        whole(action, num_steps),
+        whole([*(np.asarray(value)[:, :-1] for value in values), np.asarray(values[-1])[:, -1:]], length + 1),
+        *(whole(parts, length) for parts in rest),
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1))
 def _followed(
-    env: FunctionalEnv, policy: Policy, num_steps: int, model: ActorCritic, moments: Moments | None,
-    episodes: Episode, key: Array, *, seen: bool = True,
-) -> tuple[Episode, Stream]:  # fmt: skip
-    """The next T steps; observations and actions only where they are to be `seen`."""
+    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
+) -> tuple[Episode, Stream]:
+    """The next steps, always as many: one program so serves every T."""
     act, move = jax.random.split(key)
-    episodes, rollout = collect(env, policy, model, moments, episodes, (act, move), num_steps)
-    none = jnp.zeros((episodes.steps.shape[0], 0))
+    episodes, rollout = collect(env, policy, model, moments, episodes, (act, move), PIECE)
     return episodes, Stream(
-        jnp.swapaxes(rollout.observation, 0, 1) if seen else none,
-        jnp.swapaxes(rollout.action, 0, 1) if seen else none,
+        jnp.swapaxes(rollout.observation, 0, 1),
+        jnp.swapaxes(rollout.action, 0, 1),
         jnp.concatenate([rollout.value.T, rollout.last_value[:, None]], 1),
         *(x.T for x in (rollout.reward, rollout.terminated, rollout.truncated, rollout.final_value, rollout.steps)),
     )

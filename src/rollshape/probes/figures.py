@@ -28,12 +28,14 @@ def draw(probe: Probe, folder: Path) -> list[Path]:
     """All figures as PNG files."""
     figures: dict[str, Callable[[Probe], Figure]] = {
         "surface": _surface, "sizes": _sizes, "variance": _variance, "autocorrelation": _autocorrelation,
-        "minibatch": _minibatch, "cosines": _cosines,
     }  # fmt: skip
-    if probe.noises.noises is not None:
-        figures["noises"] = _noises
-    if probe.reset_phase.between is not None:
-        figures["reset_phase"] = _reset_phase
+    further: dict[str, tuple[Any, Callable[[Probe], Figure]]] = {
+        "minibatch": (probe.minibatch, _minibatch),
+        "cosines": (probe.pictures, _cosines),
+        "noises": (probe.noises and probe.noises.noises, _noises),
+        "reset_phase": (probe.reset_phase and probe.reset_phase.between, _reset_phase),
+    }
+    figures |= {name: make for name, (found, make) in further.items() if found}
     written = []
     for name, make in figures.items():
         figure, picture = make(probe), io.BytesIO()
@@ -125,14 +127,20 @@ def _variance(probe: Probe) -> Figure:
     own, found = probe.geometry, probe.variance
     figure = _figure(probe, f"Noise of a batch of {own.num_envs:,}×{own.num_steps:,}", INTERVAL, (6.0, 4.5))
     axis = figure.subplots()
-    names = ("total", "single steps\n(Term 1)", "correlation along time\n(Term 2)")
-    axis.bar(names, **_bars([found.total, found.individual, found.covariance]), color=[GREY, BLUE, ORANGE])
+    bars = {
+        "total": found.total, "single steps\n(Term 1)": found.individual,
+        "correlation along time\n(Term 2)": found.covariance,
+    }  # fmt: skip
+    if probe.collected is not None:
+        bars[f"of {probe.geometry.num_batches} batches\n(brute force)"] = probe.collected
+    axis.bar(list(bars), **_bars(list(bars.values())), color=[GREY, BLUE, ORANGE, GREEN][: len(bars)])
     axis.axhline(0, color="black", linewidth=0.6)
     axis.set_ylabel("tr Var")
     return figure
 
 
 def _noises(probe: Probe) -> Figure:
+    assert probe.noises is not None
     found = probe.noises.noises
     assert found is not None
     figure = _figure(probe, "A single step's squared error", "95 % intervals over branched states", (6.0, 4.5))
@@ -151,6 +159,7 @@ def _noises(probe: Probe) -> Figure:
 def _reset_phase(probe: Probe) -> Figure:
     """What each phase is off, beside a staggered batch's whole error; and which phases the batches hold."""
     found = probe.reset_phase
+    assert found is not None
     figure = _figure(probe, "Environments that reset together, and staggered ones", INTERVAL, (9.0, 4.5))
     off, share = figure.subplots(1, 2)
     first = [phase.first_step for phase in found.phases]

@@ -13,7 +13,7 @@ import numpy as np
 
 from rollshape.gradients.cosine import coherence
 from rollshape.gradients.intervals import Estimate, Floats, jackknifed, norm_estimate
-from rollshape.probes.measure import products
+from rollshape.gradients.windows import products
 
 GROUPS = 16  # of environments: left out one at a time for the interval
 

@@ -6,13 +6,12 @@ for a chunk of environments and serve every estimator, for the gradient is linea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -20,15 +19,16 @@ from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.host import Values
 from rollshape.geometry.divisors import divisors
-from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, window_norms
+from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, step_norms
 from rollshape.gradients.intervals import Floats, norm_estimate
-from rollshape.gradients.surface import Windows
 from rollshape.gradients.traces import policy_traces, value_traces
 from rollshape.gradients.variance import lag_products
+from rollshape.gradients.windows import Weights, Windows, cut, gathered, products, stacked
 from rollshape.probes.collect import Stream, estimates
 from rollshape.training.spec import Spec
 
-CHUNK_BYTES = 1 << 28  # traces that are held at once, with what is made of them
+CHUNK_BYTES = 1 << 22  # traces that are held at once, with what is made of them: they stay in the cache
+ROWS_BYTES = 1 << 29  # of mean gradients, an environment each, that are held at once
 
 Scores = Callable[[Any, Any], tuple[Trace, ...]]
 
@@ -41,8 +41,16 @@ class View:
 
     def step_floats(self, stream: Stream) -> int:
         """Numbers that the traces of one step take."""
+        return sum(trace.inputs.size + trace.errors.size for trace in self._one(stream))
+
+    def num_parameters(self, stream: Stream) -> int:
+        return sum(trace.size for trace in self._one(stream))
+
+    def _one(self, stream: Stream) -> tuple[Trace, ...]:
+        """The shapes of one step's traces."""
         one = (np.asarray(x)[:1, :1] for x in (stream.observation, stream.action))
-        return sum(trace.inputs.size + trace.errors.size for trace in jax.eval_shape(self.traces, *one))
+        shapes: tuple[Trace, ...] = jax.eval_shape(self.traces, *one)
+        return shapes
 
 
 def policy_view(model: ActorCritic, policy: Policy) -> View:
@@ -61,19 +69,6 @@ def _policy_scores(policy: Policy, model: ActorCritic, observation: Array, actio
 @jax.jit
 def _value_scores(model: ActorCritic, observation: Array, _: Array) -> tuple[Trace, ...]:
     return value_traces(model, observation)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What the scores of steps are multiplied by, [N, S]: at windows of T, at long T, and by the reference.
-
-    S ≤ T₀ steps: as many as whole windows of T take.
-    """
-
-    num_steps: int
-    here: Values
-    long: Values
-    reference: Values
 
 
 def advantages(spec: Spec, stream: Stream, num_steps: int) -> Weights:
@@ -118,15 +113,17 @@ class Own:
         return norm_estimate(self.reference_gram).low > 0
 
 
-def measure_windows(view: View, stream: Stream, weights: Weights) -> Windows:
-    """What the stream says of windows of T."""
-    here = weights.here
-    parts = [
-        (_norms(traces, own, weights.num_steps), *(_rows(traces, each) for each in (own, off, edge)))
-        for traces, own, off, edge in traced(view, stream, here, here - weights.reference, here - weights.long)
-    ]
-    norms, *found = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Windows(weights.num_steps, norms.astype(np.float64), *(products(x) for x in found))
+def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> list[Windows]:
+    """What the stream says of windows of every T: as many at once as have room for their rows."""
+    envs, steps = stream.action.shape[:2]
+    together = max(1, ROWS_BYTES // (4 * envs * view.num_parameters(stream)) - 2)
+    found: list[Windows] = []
+    for first in range(0, len(weights), together):
+        some = weights[first : first + together]
+        lengths = tuple(each.num_steps for each in some)
+        parts = [cut(traces, lengths, part) for traces, part in traced(view, stream, stacked(some, steps))]
+        found += gathered(some, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return found
 
 
 def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> Own:
@@ -145,7 +142,7 @@ def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> O
 
 def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:
     """Mean |g_t|² of each environment, [N]: windows of one step."""
-    found = [_norms(traces, here, 1) for traces, here in traced(view, stream, weights.here)]
+    found = [_step_norms(traces, here) for traces, here in traced(view, stream, weights.here)]
     return np.concatenate(found).astype(np.float64)
 
 
@@ -155,10 +152,10 @@ def measure_rows(view: View, stream: Stream, weights: Values) -> Values:
 
 
 def traced(view: View, stream: Stream, *weights: Values, extra: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Traces of the first steps, as many as there are weights [N, S], and the weights, for one chunk of environments
+    """Traces of the first steps, as many as there are weights [N, …, S], and the weights, for one chunk of environments
     after the other. The slices are NumPy's: every slice of JAX's is a program of its own."""
     observation, action = np.asarray(stream.observation), np.asarray(stream.action)
-    size = weights[0].shape[1]
+    size = weights[0].shape[-1]
     for part in chunks(view, stream, extra):
         yield view.traces(observation[part, :size], action[part, :size]), *(each[part] for each in weights)
 
@@ -171,22 +168,14 @@ def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
     return [slice(first, first + size) for first in range(0, envs, size)]
 
 
-def products(found: Any) -> Floats:
-    """Gram matrix of rows [N, P], without a copy of them in double precision."""
-    return np.asarray(jnp.matmul(found, found.T, precision=jax.lax.Precision.HIGHEST), np.float64)
-
-
 @jax.jit
 def _rows(traces: Traces, weights: Array) -> Array:
     return rows(scaled(traces, weights))
 
 
-@partial(jax.jit, static_argnums=2)
-def _norms(traces: Traces, weights: Array, num_steps: int) -> Array:
-    """Mean |window mean|² of each environment, [n]."""
-    envs, steps = weights.shape
-    cut = reshaped(scaled(traces, weights), 2, (envs * (steps // num_steps), num_steps))
-    return window_norms(cut).reshape(envs, -1).mean(1)
+@jax.jit
+def _step_norms(traces: Traces, weights: Array) -> Array:
+    return step_norms(scaled(traces, weights)).mean(1)
 
 
 @partial(jax.jit, static_argnums=2)

@@ -19,8 +19,8 @@ from rollshape.geometry.divisors import divisors
 from rollshape.geometry.memory import human_bytes
 from rollshape.gradients.bias import bias
 from rollshape.gradients.noise_scale import NoiseScales, noise_scales
-from rollshape.gradients.surface import Windows, surface
-from rollshape.gradients.variance import variance
+from rollshape.gradients.surface import surface, surfaces
+from rollshape.gradients.variance import collected_variance, variance
 from rollshape.probes import measure
 from rollshape.probes.ask import Ask, checked
 from rollshape.probes.batches import collect_batches, measured_cosines, minibatch_table, pictures
@@ -38,6 +38,7 @@ from rollshape.training.streams import stream_key
 
 LONGEST = 1024  # steps of the windows that are looked at, unless the run's own are longer
 OBSERVATION_BYTES, MOST_BYTES = 1 << 30, 1 << 32  # of a probe's observations: aimed at, and at most
+DIRECTION, DIRECTION_ENVS = 512, 128  # steps and environments that tell the direction at one of many checkpoints
 CRITIC_WEIGHT = 0.01  # what the reference leaves to the critic: γ to the power of its tail
 SIZES = (0.25, 0.5, 2, 4)  # of the rollout_size, whose surfaces are given beside its own
 DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3}  # independent of each other
@@ -119,9 +120,10 @@ class _Opened:
 
     def _direction(self, update: int, ask: Ask) -> Direction:
         """The reference gradient at a checkpoint."""
-        drawn = source(self.trainer, self.state(update), ask.num_envs, ask.start)
+        envs = None if ask.start == "run" else min(DIRECTION_ENVS, ask.num_envs or DIRECTION_ENVS)
+        drawn = source(self.trainer, self.state(update), envs, ask.start)
         try:
-            steps = max(window_lengths(self.trainer, ask, drawn.num_envs))
+            steps = min(DIRECTION, max(window_lengths(self.trainer, ask, drawn.num_envs)))
             stream = drawn.draw(steps, tail_steps(self.trainer), _key(ask, update, "direction"))
             view = measure.policy_view(drawn.model, drawn.policy)
             return direction(update, measure.measure_rows(view, stream, estimates(drawn.spec, stream, lam=1.0)[0]))
@@ -141,12 +143,13 @@ def _measured(
 ) -> Probe:
     """All measurements of one checkpoint, one after the other."""
     spec, plan, rng = trainer.spec, trainer.plan, np.random.default_rng([ask.seed or 0, update])
-    envs, steps, size = plan.num_envs, plan.num_steps, cast(int, ask.rollout_size)
+    envs, steps, size, has = plan.num_envs, plan.num_steps, cast(int, ask.rollout_size), ask.has
     view, updates = measure.policy_view(drawn.model, drawn.policy), horizon.value or 1.0
     told(f"long rollout after update {update}")
     lengths = window_lengths(trainer, ask, drawn.num_envs)
     stream = drawn.draw(max(lengths), tail_steps(trainer), _key(ask, update, "long"))
-    windows = _windows(view, stream, [measure.advantages(spec, stream, t) for t in lengths], "policy", told)
+    told(f"policy: windows of {lengths[0]} to {lengths[-1]} steps")
+    windows = measure.measure_windows(view, stream, [measure.advantages(spec, stream, t) for t in lengths])
     seen = int((windows[lengths.index(steps)].window_norms > 0).sum())
     if seen < 2:
         raise RunError(
@@ -157,17 +160,27 @@ def _measured(
     told("lags")
     own = measure.measure_own(view, stream, measure.advantages(spec, stream, steps), windows[lengths.index(steps)])
     found = variance(own.lags, own.windows.row_gram, rng, num_envs=envs)
-    critic, value_scales = _critic(drawn, stream, lengths, size, steps, envs, rng, told)
-    batches = collect_batches(
-        drawn, view, envs, steps, ask.num_batches, _key(ask, update, "batches"), lambda i, n: told(f"batches {i}/{n}")
+    critic, value_scales = (
+        _critic(drawn, stream, lengths, size, steps, envs, rng, told) if has("critic") else ([], None)
     )
-    told("minibatches")
-    table = minibatch_table(view, batches, found, plan.minibatch_size, rng)
-    told("three noises")
-    split = step_noises(trainer, state, num_states=STATES, seed=ask.seed or 0)
-    told("phases after a common reset")
-    phases = reset_phase(trainer, state, seed=ask.seed or 0)
-    told("cosines")
+    table, cosine, collected = [], None, None
+    if has("batches"):
+        batches = collect_batches(
+            drawn, view, envs, steps, ask.num_batches, _key(ask, update, "batches"),
+            lambda i, n: told(f"batches {i}/{n}"),
+        )  # fmt: skip
+        told("minibatches")
+        table = minibatch_table(view, batches, found, plan.minibatch_size, rng)
+        cosine, collected = measured_cosines(batches, found, own), collected_variance(batches.gradients)
+    split = phases = None
+    if has("noises"):
+        told("three noises")
+        split = step_noises(trainer, state, num_states=STATES, seed=ask.seed or 0)
+    if has("phases"):
+        told("phases after a common reset")
+        phases = reset_phase(trainer, state, seed=ask.seed or 0)
+    told("intervals")
+    points = surfaces([size, *(_other_sizes(size) if has("sizes") else ())], windows, rng, updates)
     return Probe(
         run_dir=str(path),
         update=update,
@@ -180,30 +193,21 @@ def _measured(
         ),
         value_noise_scale=value_scales,
         minibatch=table,
-        cosine=measured_cosines(batches, found, own),
+        collected=collected,
+        cosine=cosine,
         bias={
             "window": bias(own.windows.window_bias_gram, own.reference_gram, rng),
             "estimator": bias(own.estimator_gram, own.reference_gram, rng),
             "total": bias(own.windows.bias_gram, own.reference_gram, rng),
         },
         horizon=horizon,
-        surface=surface(size, windows, rng, updates),
-        sizes={other: surface(other, windows, rng, updates) for other in _other_sizes(size)},
+        surface=points.pop(size),
+        sizes=points,
         critic=critic,
-        pictures=pictures(drawn, view, _key(ask, update, "pictures")),
+        pictures=pictures(drawn, view, _key(ask, update, "pictures")) if has("pictures") else [],
         noises=split,
         reset_phase=phases,
     )
-
-
-def _windows(
-    view: measure.View, stream: Stream, weights: list[measure.Weights], name: str, told: Told
-) -> list[Windows]:
-    measured = []
-    for each in weights:
-        told(f"{name}: windows of {each.num_steps}")
-        measured.append(measure.measure_windows(view, stream, each))
-    return measured
 
 
 def _critic(
@@ -215,7 +219,8 @@ def _critic(
     if spec.algo == "reinforce" and spec.baseline != "value":
         return [], None
     view = measure.critic_view(drawn.model)
-    windows = _windows(view, stream, [measure.errors(spec, stream, t) for t in lengths], "critic", told)
+    told(f"critic: windows of {lengths[0]} to {lengths[-1]} steps")
+    windows = measure.measure_windows(view, stream, [measure.errors(spec, stream, t) for t in lengths])
     own = windows[lengths.index(steps)]
     norms = measure.measure_step_norms(view, stream, measure.errors(spec, stream, steps))
     scales = noise_scales(norms, own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs)

@@ -46,7 +46,8 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Probe:
-    """Of one checkpoint. Estimates have a value and a 95 % interval, low to high."""
+    """Of one checkpoint. Estimates have a value and a 95 % interval, low to high; parts that were not asked for are
+    None or empty."""
 
     run_dir: str
     update: int
@@ -55,17 +56,18 @@ class Probe:
     geometry: Geometry
     variance: Variance
     noise_scale: NoiseScales
-    value_noise_scale: NoiseScales | None  # None: nothing trains a critic
+    value_noise_scale: NoiseScales | None  # None also where nothing trains a critic
     minibatch: list[MinibatchPoint]
-    cosine: Cosines
+    collected: Estimate | None  # tr Var(G_B) of the batches that were collected: brute force, beside variance.total
+    cosine: Cosines | None
     bias: dict[str, Bias]  # window, estimator, total
     horizon: Horizon
     surface: list[Point]
     sizes: dict[int, list[Point]]  # the same for other rollout sizes
     critic: list[TargetPoint]
     pictures: list[Picture]
-    noises: StepNoises
-    reset_phase: ResetPhase
+    noises: StepNoises | None
+    reset_phase: ResetPhase | None
 
     @property
     def best(self) -> Point:
@@ -104,19 +106,16 @@ class Probe:
                 "value": None if self.value_noise_scale is None else _scales(self.value_noise_scale),
             },
             "minibatch": [_minibatch(point) for point in self.minibatch],
-            "cosine": {
-                **_with_ci({"pairwise": self.cosine.pairwise, "to_reference": self.cosine.to_reference}),
-                "predicted": {"pairwise": self.cosine.predicted_pairwise, "to_mean": self.cosine.predicted_to_mean},
-                "reason": self.cosine.reason,
-            },
+            "collected": None if self.collected is None else _with_ci({"variance": self.collected}),
+            "cosine": None if self.cosine is None else _cosines(self.cosine),
             "bias": {name: _bias(each) for name, each in self.bias.items()},
             "horizon": asdict(self.horizon),
             "surface": [_point(point) for point in self.surface],
             "best": {"mse": _shape(self.best), "score": _shape(self.best_over_horizon)},
             "sizes": {str(size): [_point(point) for point in points] for size, points in self.sizes.items()},
             "critic": [_target(point) for point in self.critic],
-            "noises": self.noises.to_dict(),
-            "reset_phase": self.reset_phase.to_dict(),
+            "noises": None if self.noises is None else self.noises.to_dict(),
+            "reset_phase": None if self.reset_phase is None else self.reset_phase.to_dict(),
             "steps": [
                 {"num_envs": p.num_envs, "num_steps": p.num_steps, "cosine_within_env": p.mean_within(),
                  "cosine_across_batches": p.mean_across()}
@@ -143,6 +142,14 @@ def _scales(scales: NoiseScales) -> dict[str, Any]:
         **{name: each.value for name, each in named.items()},
         "ci": {name: [each.low, each.high] for name, each in named.items()},
         "reason": scales.clustered.reason,
+    }
+
+
+def _cosines(found: Cosines) -> dict[str, Any]:
+    return {
+        **_with_ci({"pairwise": found.pairwise, "to_reference": found.to_reference}),
+        "predicted": {"pairwise": found.predicted_pairwise, "to_mean": found.predicted_to_mean},
+        "reason": found.reason,
     }
 
 

@@ -21,7 +21,7 @@ def moved(
 ) -> Episode:
     """One step of all environments under the policy."""
     act, move = jax.random.split(key)
-    action = env.bounded(sample(policy, act, model(seen(moments, episodes.observation))[0]))
+    action = env.bounded(sample(policy, act, model.acting()(seen(moments, episodes.observation))))
     keys = jax.random.split(move, episodes.steps.shape[0])
     following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
     return following

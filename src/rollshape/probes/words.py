@@ -10,7 +10,7 @@ from rollshape.probes.result import Probe
 def answer(probe: Probe) -> list[str]:
     """What a practitioner wants to know, the most important first."""
     return [
-        _worth(probe), *_caution(probe), _noise(probe), _signal(probe), _bias(probe), _three(probe), _phase(probe),
+        _worth(probe), *_caution(probe), _noise(probe), _signal(probe), _bias(probe), *_three(probe), *_phase(probe),
         *_best(probe),
     ]  # fmt: skip
 
@@ -80,25 +80,29 @@ def _bias(probe: Probe) -> str:
     )
 
 
-def _three(probe: Probe) -> str:
+def _three(probe: Probe) -> list[str]:
+    if probe.noises is None:
+        return []
     split = probe.noises.noises
     if split is None:
-        return f"The three noises: {probe.noises.reason}."
+        return [f"The three noises: {probe.noises.reason}."]
     parts = {"sampling": split.sampling, "trajectory": split.trajectory, "credit assignment": split.credit}
     told = ", ".join(f"{name} {number(each.value)} ({between(each)})" for name, each in parts.items())
-    return f"A single step's squared error is {told}."
+    return [f"A single step's squared error is {told}."]
 
 
-def _phase(probe: Probe) -> str:
+def _phase(probe: Probe) -> list[str]:
     found, own = probe.reset_phase, probe.geometry
+    if found is None:
+        return []
     if found.between is None:
-        return f"Reset phase: {found.reason}."
+        return [f"Reset phase: {found.reason}."]
     if found.envs_of_balance is None:
-        return "Environments that reset together would see no other gradient than staggered ones, as far as this tells."
-    return (
+        return ["Environments that reset together would see no other gradient than staggered ones, as far as is seen."]
+    return [
         f"Environments that reset together would be off by {number(found.between.value)} ({between(found.between)}) "
         f"however many they are: as much as the noise of {number(found.envs_of_balance)} × {own.num_steps} steps."
-    )
+    ]
 
 
 def _root(estimate: Estimate) -> Estimate:
