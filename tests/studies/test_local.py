@@ -209,6 +209,20 @@ def test_a_worker_that_keeps_dying_fails_its_trial(tmp_path: Path, monkeypatch: 
     assert [event.kind for event in happened if event.kind in ("retry", "end")] == ["retry", "end"]
 
 
+def test_no_two_workers_probe_at_once_while_there_is_other_work() -> None:
+    study = {"grid": {"num_envs": [2, 4]}, "seeds": 2, "probe": {"at": [0.5]}}
+    agenda = Agenda(expand(study_from(study, "x")).trials)
+    first = agenda.deal("", set())
+    assert first is not None
+    assert first.probe_at
+    second = agenda.deal("", {first.group}, probing=True)
+    assert second is not None
+    assert not second.probe_at
+    third = agenda.deal(second.group, {first.group}, probing=True)  # nothing else is left of its shape
+    assert third is not None
+    assert third.probe_at
+
+
 def test_workers_stay_with_a_shape_and_start_on_different_ones() -> None:
     trials = expand(study_from({"grid": {"num_envs": [2, 4]}, "seeds": 3}, "x")).trials
     agenda = Agenda(trials)

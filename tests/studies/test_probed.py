@@ -6,6 +6,7 @@ import pytest
 
 from rollshape.errors import RequestError
 from rollshape.reports.report import write_report
+from rollshape.studies.execute import probes
 from rollshape.studies.run import run_study
 from rollshape.studies.study import Study, study_from
 from rollshape.studies.trials import expand
@@ -31,7 +32,15 @@ def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tm
     assert len(found[0.5]["horizon"]["checkpoints"]) > 1
     assert found[0.5]["geometry"]["probe_envs"] == 32
     assert found[0.5]["command"].startswith("rollshape probe RUN_DIR --checkpoint 20 ")
+    assert found[0.5]["pictures"]
+    assert found[0.5]["collected"] is None
+    assert found[1.0]["collected"]["variance"] > 0
+    assert len(found[1.0]["sizes"]) > 1
+    known = {0.5: found[0.5]}
+    [(share, again)] = list(probes(outcome.store.run_dir(first.id), (0.5, 1.0), 32, known))
+    assert (share, again) == (1.0, found[1.0])  # a killed worker's probes go on as if it had lived
     text = write_report(tmp_path / "out").html.read_text()
+    assert "collected batches" in text
     assert '<figure id="surface-0"' in text
     assert '<figure id="predicted-0"' not in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isfinite
 from typing import Protocol
 
@@ -175,8 +176,9 @@ def _log_slope(u: Array) -> Array:
     return 2.0 * (jnp.log(2.0) - u - jax.nn.softplus(-2.0 * u))
 
 
+@cache
 def policy_for(action: Action) -> Policy:
-    """The distribution over an action space."""
+    """The distribution over an action space; always the same object, for which programs are compiled."""
     match action:
         case Discrete(n):
             return Categorical(n)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from typing import NamedTuple
 
 import equinox as eqx
@@ -103,8 +104,9 @@ class Agent(eqx.Module):
         return jnp.exp(self.log_temperature)
 
 
+@cache
 def soft_policy(action: Action) -> SoftPolicy:
-    """The distribution that SAC trains over an action space."""
+    """The distribution that SAC trains over an action space; always the same object."""
     match action:
         case Discrete(n):
             return Categorical(n)

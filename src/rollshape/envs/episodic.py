@@ -22,6 +22,12 @@ class EpisodicEnv(FunctionalEnv):
         self.inner = env
         self.name, self.observation, self.action, self.max_steps = env.name, env.observation, env.action, env.max_steps
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EpisodicEnv) and self.inner == other.inner
+
+    def __hash__(self) -> int:
+        return hash((EpisodicEnv, self.inner))
+
     def reset(self, key: Array) -> tuple[State, Array]:
         return self.inner.reset(key)
 

@@ -85,21 +85,24 @@ def start(env: FunctionalEnv, key: Array) -> Episode:
 
 
 def advance(env: FunctionalEnv, key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
-    """One step of one environment, and a fresh episode where this one ended. The caller adds vmap.
+    """One step of one environment, and a fresh episode where this one ended. The caller adds vmap."""
+    step_key, reset_key = jax.random.split(key)
+    going_on, report = stepped(env, step_key, episode, action)
+    fresh, ended = start(env, reset_key), report.terminated | report.truncated
+    return jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, going_on), report
+
+
+def stepped(env: FunctionalEnv, step_key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
+    """One step of one environment, whether or not its episode has ended before or ends here.
 
     An episode that terminates at its last allowed step has terminated, and is not truncated.
     """
-    step_key, reset_key = jax.random.split(key)
     outcome = env.step(step_key, episode.state, action)
     steps, total = episode.steps + 1, episode.total + outcome.reward
     expired = steps >= env.max_steps if env.max_steps is not None else jnp.zeros((), bool)
     truncated = expired & ~outcome.terminated
-    ended = outcome.terminated | truncated
-    fresh = start(env, reset_key)
-    going_on = Episode(outcome.state, outcome.observation, steps, total)
-    following = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, going_on)
-    shown = env.shown_reward(outcome.reward, total, ended)
+    shown = env.shown_reward(outcome.reward, total, outcome.terminated | truncated)
     report = Transition(
         shown, outcome.terminated, truncated, outcome.observation, total, steps, true_reward=outcome.reward
     )
-    return following, report
+    return Episode(outcome.state, outcome.observation, steps, total), report

@@ -51,13 +51,19 @@ def make_host(env_id: str, num_envs: int, **options: Any) -> HostEnv:
     return make_gymnasium(name if backend == "gymnasium" else env_id, num_envs, **options)
 
 
+_made: dict[tuple[Callable[..., FunctionalEnv], str], FunctionalEnv] = {}
+
+
 def make(env_id: str, **options: Any) -> FunctionalEnv:
-    """The functional environment of an id; `options` go to its constructor."""
+    """The functional environment of an id; `options` go to its constructor.
+
+    The same again is the same object, for programs are compiled for an environment and serve all runs with it.
+    """
     backend, colon, name = env_id.partition(":")
     if backend == "gymnax" and colon:
         from rollshape.envs.gymnax_env import make_gymnax
 
-        return make_gymnax(name, **options)
+        return _once(make_gymnax, name=name, **options)
     known = TABULAR if backend == "tabular" and colon else FUNCTIONAL
     name = name if backend == "tabular" and colon else env_id
     if name not in known:
@@ -67,8 +73,16 @@ def make(env_id: str, **options: Any) -> FunctionalEnv:
             f"{did_you_mean(name, known)}Known: {', '.join(known)}, and gymnax:ID.",
         )
     try:
-        return known[name](**options)
+        return _once(known[name], **options)
     except TypeError as error:
         raise RequestError(
             "environment", f"{env_id} does not take these options: {error}.", "Check --env-kwargs."
         ) from None
+
+
+def _once(factory: Callable[..., FunctionalEnv], **options: Any) -> FunctionalEnv:
+    """What the factory makes: a pure function, so nobody can tell whether it is shared."""
+    key = factory, repr(sorted(options.items()))
+    if key not in _made:
+        _made[key] = factory(**options)
+    return _made[key]

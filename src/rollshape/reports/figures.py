@@ -278,24 +278,44 @@ def _spread(grid: Any) -> Any:
 
 
 def terms(name: str, task: Task, caption: str) -> Figure | None:
-    """Terms 1 and 2 of the variance of each shape's batch, by the probe in the middle of its own run."""
-    rows: list[Sequence[Any]] = [("group", "update", "term_1", "term_2", "variance", "low", "high")]
+    """Terms 1 and 2 of the variance of each shape's batch, by the probe in the middle of its own run, and that of
+    batches which were collected there."""
+    rows: list[Sequence[Any]] = [
+        (
+            "group",
+            "update",
+            "term_1",
+            "term_2",
+            "variance",
+            "low",
+            "high",
+            "collected",
+            "collected_low",
+            "collected_high",
+        )
+    ]
     for group in task.groups:
         probed = [each for run in group.runs for each in run.probes.values() if each.get("surface")]
         if probed:
             middle = probed[len(probed) // 2]
             found = middle["variance"]
+            brute = middle.get("collected") or {"variance": np.nan, "ci": {"variance": (np.nan, np.nan)}}
             rows.append((group.label, middle["update"], found["individual"], found["covariance"], found["total"],
-                         *found["ci"]["total"]))  # fmt: skip
+                         *found["ci"]["total"], brute["variance"], *brute["ci"]["variance"]))  # fmt: skip
     if len(rows) == 1:
         return None
-    labels, _, first, second, total, low, high = (list(column) for column in zip(*rows[1:], strict=True))
+    labels, _, first, second, *measured = (list(column) for column in zip(*rows[1:], strict=True))
     with _drawing(name, (8.5, 3.9)) as drawing:
         axis, places = drawing.subplots(), np.arange(len(labels))
         axis.bar(places - 0.2, first, 0.38, color=COLOURS[0], label="Term 1: single steps")
         axis.bar(places + 0.2, second, 0.38, color=COLOURS[1], label="Term 2: correlation along time")
-        error = np.maximum([np.subtract(total, low), np.subtract(high, total)], 0)
-        axis.errorbar(places, total, yerr=error, fmt="o", ms=4, color=INK, capsize=3, label="variance, 95 % interval")
+        for at, marker, label in ((0, "o", "their sum, predicted"), (3, "s", "collected batches")):
+            total, low, high = (np.array(column, float) for column in measured[at : at + 3])
+            if np.isfinite(total).any():
+                axis.errorbar(
+                    places + 0.04 * (at - 1), total, yerr=np.maximum([total - low, high - total], 0), fmt=marker, ms=4,
+                    color=INK, mfc=INK if at == 0 else "none", capsize=3, label=f"{label}, 95 % interval",
+                )  # fmt: skip
         axis.axhline(0, color=INK, lw=0.6)
         axis.set_xticks(places, labels)
         axis.set_ylabel("tr Var of the batch's gradient")

@@ -240,9 +240,10 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
     mapped = figures.shapes(f"shapes-{number}", task, task.scores(), "What was measured at each shape: final return, "
                             "and by its own probes (means over them) the gradient of its batch. Colours rank the "
                             f"shapes, yellow is best; intervals are in the tables. {command}")  # fmt: skip
-    split = figures.terms(f"terms-{number}", task, "The noise of each shape's batch: that of single steps, and their "
-                          "correlation along time (below zero steps cancel), by the probe amid its own run. "
-                          f"Both move with T, for T decides what an advantage is. {command}")  # fmt: skip
+    split = figures.terms(f"terms-{number}", task, "The noise of each shape's batch, amid its own run: that of single "
+                          "steps and their correlation along time (below zero they cancel), predicted from one long "
+                          "rollout; beside their sum, by brute force, that of batches of the very shape. Both terms "
+                          f"move with T, for T decides what an advantage is. {command}")  # fmt: skip
     blocks += [each for each in (mapped, split) if each is not None]
     middle = documents[len(documents) // 2]
     if packed := next((each["pictures"] for each in documents if each.get("pictures")), None):

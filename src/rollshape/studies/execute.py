@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rollshape.errors import ToldError
@@ -13,7 +14,7 @@ from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
 KEPT = 10  # checkpoints of a trial that is probed: between them h is measured
-BATCHES = 8  # of the run's shape, for the cosines of a probe
+BATCHES = 8  # of the run's shape, collected amid the run: brute force beside the prediction
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "Cannot allocate memory")
 
 
@@ -57,10 +58,14 @@ def _kept(spec: Spec) -> int:
     return min(KEPT, -(-updates // (spec.log_every or 1)))
 
 
-def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, dict[str, Any]]]:
-    """(share of the run, the document of its probe), each at the nearest checkpoint that was kept.
+def probes(
+    out: Path, at: Sequence[float], envs: int, known: Mapping[float, dict[str, Any]] = MappingProxyType({})
+) -> Iterator[tuple[float, dict[str, Any]]]:
+    """(share of the run, the document of its probe) of those that are not `known` yet, each at the nearest checkpoint
+    that was kept.
 
-    h is that of the whole run and measured once. What cannot be measured leaves its reason instead of a document.
+    h is that of the whole run and measured once, with pictures of cosines; amid the run batches are collected and other
+    rollout sizes looked at. What cannot be measured leaves its reason instead of a document.
     """
     from rollshape.probes.probe import probe
     from rollshape.training import checkpoint
@@ -69,8 +74,13 @@ def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, d
     updates = RunDirectory(out).read()["plan"]["num_updates"]
     horizon: dict[str, Any] | None = None
     for share in at:
+        if share in known:
+            horizon = horizon or known[share].get("horizon")
+            continue
         nearest = min(stored, key=lambda update: abs(update - share * updates))
-        asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES}
+        amid = share == at[len(at) // 2]
+        parts = ["sizes", "batches"] * amid + ["pictures"] * (share == at[0])
+        asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES, "parts": ",".join(parts) or "none"}
         asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
             found = probe(out, nearest, **asked)
@@ -81,8 +91,7 @@ def probes(out: Path, at: Sequence[float], envs: int) -> Iterator[tuple[float, d
         except Exception as error:  # as in training: the trial has ended well, whatever its probe does
             yield share, {"update": nearest, "error": _text(error)}
             continue
-        if horizon is None:  # one picture a shape is enough
-            document["pictures"] = [picture.packed() for picture in found.pictures]
+        document["pictures"] = [picture.packed() for picture in found.pictures]
         horizon = horizon or document["horizon"]
         del document["run_dir"]  # the folder may be moved
         command = document["command"].replace(shlex.quote(str(out)), "RUN_DIR")

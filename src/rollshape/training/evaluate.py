@@ -12,8 +12,8 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
-from rollshape.training.normaliser import Moments, normalise
+from rollshape.envs.functional import Episode, FunctionalEnv, start, stepped
+from rollshape.training.normaliser import Moments, seen
 
 
 class Score(NamedTuple):
@@ -50,7 +50,7 @@ def _play(
 ) -> tuple[Array, Array]:
     """(returns, lengths) of the first episode of each environment."""
     first, rest = jax.random.split(key)
-    limit = env.horizon
+    limit, outputs = env.horizon, model.acting()
 
     def going_on(carry: tuple[Array, Episode, Array, Array, Array]) -> Array:
         step, _, done, _, _ = carry
@@ -59,9 +59,9 @@ def _play(
     def play(carry: tuple[Array, Episode, Array, Array, Array]) -> tuple[Array, Episode, Array, Array, Array]:
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
-        seen = running.observation if moments is None else normalise(moments, running.observation)
-        action = env.bounded(sample(policy, act, model(seen)[0]))
-        running, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, jax.random.split(move, episodes), running, action)
+        action = env.bounded(sample(policy, act, outputs(seen(moments, running.observation))))
+        keys = jax.random.split(move, episodes)
+        running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)  # no episode follows another
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)
         return step + 1, running, done | outcome.terminated | outcome.truncated, returns, lengths

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,10 @@ from rollshape.training.stagger import staggered
 from rollshape.training.streams import stream_key
 
 TIMED = 16  # one collection in so many updates is repeated to tell how long it takes
+PROGRAMS = 4  # that a process keeps, the newest
+
+Program = Callable[[RunState, Array, Array], tuple[RunState, Metrics]]
+_programs: dict[tuple[Hashable, ...], Program] = {}
 
 
 class FunctionalTrainer(Trainer):
@@ -32,7 +37,7 @@ class FunctionalTrainer(Trainer):
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1) -> None:
         super().__init__(spec, plan, env, interval)
-        self._run: Callable[[RunState, Array, Array], tuple[RunState, Metrics]] | None = None
+        self._run: Program | None = None
         self._collecting = 0.0  # seconds that a collection took when it was last timed
         self._due = 0  # updates until it is timed again
 
@@ -43,9 +48,15 @@ class FunctionalTrainer(Trainer):
         return self._begin(jax.tree.map(jnp.copy, episodes))  # a state that is its own observation is donated once
 
     def compile(self, state: RunState) -> None:
-        arguments = (state, jnp.asarray(0, jnp.int32), jnp.asarray(True))
-        compiled: Any = jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
-        self._run = compiled
+        """Runs that differ only in their seed share one program: the seed is a part of the state."""
+        key = self.env, repr(replace(self.spec, seed=0)), repr(self.plan), self.interval
+        if key not in _programs:
+            arguments = (state, jnp.asarray(0, jnp.int32), jnp.asarray(True))
+            made: Any = jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
+            while len(_programs) >= PROGRAMS:
+                del _programs[next(iter(_programs))]
+            _programs[key] = made
+        self._run = _programs[key]
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:
         """One call of the program. Collecting is timed apart by a repeat of it, in one of some updates."""

@@ -33,7 +33,7 @@ from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec, checked_spec
 
 INTERVALS, CHECKPOINTS, KEPT = 100, 10, 2
-FINAL_EPISODES = 128
+FINAL_EPISODES, EVAL_EPISODES = 128, 64  # of the final score, and of those on the way
 Row = dict[str, Any]
 
 
@@ -149,7 +149,7 @@ def _train_on(
         row = _row(plan, metrics, update, times, time.perf_counter() - started)
         scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
         if scoring or _passed(spec.eval_every, update * plan.rollout_size, row["timesteps"]):
-            row["eval_return"] = trainer.score(state, spec.seed, FINAL_EPISODES).mean
+            row["eval_return"] = trainer.score(state, spec.seed, EVAL_EPISODES).mean
         directory.append(row)
         if metrics.unsound.any():
             raise _unsound(trainer, row["timesteps"])

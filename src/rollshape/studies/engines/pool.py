@@ -51,7 +51,8 @@ Watch = Callable[[Event], None]
 
 
 class Agenda:
-    """The trials that are left, dealt so that a worker stays with a shape and no two start on the same one."""
+    """The trials that are left, dealt so that a worker stays with a shape, no two start on the same one, and no two
+    probe at once: what the first compiles for it the second finds in the cache."""
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self.left = list(trials)
@@ -63,8 +64,9 @@ class Agenda:
     def postpone(self, trial: Trial) -> None:
         self.later.append((time.monotonic() + ASK_AGAIN, trial))
 
-    def deal(self, last_group: str, others: set[str]) -> Trial | None:
-        """The next trial for a worker whose last one was of `last_group`, while the others are at theirs."""
+    def deal(self, last_group: str, others: set[str], probing: bool = False) -> Trial | None:
+        """The next trial for a worker whose last one was of `last_group`, while the others are at theirs, one of them
+        `probing` it."""
         due = [entry for entry in self.later if entry[0] <= time.monotonic()]
         if not self.left and not due:
             return None
@@ -73,7 +75,13 @@ class Agenda:
             return due[0][1]
         many = Counter(trial.group for trial in self.left)
         best = max(
-            self.left, key=lambda trial: (trial.group == last_group, trial.group not in others, many[trial.group])
+            self.left,
+            key=lambda trial: (
+                trial.group == last_group,
+                trial.group not in others,
+                many[trial.group],
+                not (probing and trial.probe_at),
+            ),
         )
         self.left.remove(best)
         return best
@@ -114,8 +122,8 @@ def run_pool(store: Store, trials: Sequence[Trial], count: int, hire: Hire, watc
 
 def _give(agenda: Agenda, posts: list[_Post], number: int, hire: Hire, told: Told, failures: dict[str, int]) -> None:
     post = posts[number]
-    others = {other.group for other in posts if other is not post and other.trial is not None}
-    trial = agenda.deal(post.group, others)
+    others = [other.trial for other in posts if other is not post and other.trial is not None]
+    trial = agenda.deal(post.group, {other.group for other in others}, any(other.probe_at for other in others))
     if trial is None:
         return
     if post.worker is None:

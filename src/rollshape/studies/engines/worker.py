@@ -61,9 +61,7 @@ def _run(store: Store, order: dict[str, Any], out: TextIO) -> None:
         folder, at = store.run_dir(trial), order["probe_at"]
         result = execute(spec, folder, lambda row: tell("row", row={name: row[name] for name in SHOWN}), keep=bool(at))
         if result.state == "done":
-            for share, document in probes(
-                folder, [share for share in at if share not in store.probes(trial)], order["probe_envs"]
-            ):
+            for share, document in probes(folder, at, order["probe_envs"], store.probes(trial)):
                 store.write_probe(trial, share, document)
         store.ends(trial, result)
     tell("end", result=vars(result))
