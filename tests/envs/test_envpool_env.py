@@ -26,7 +26,7 @@ def test_a_seed_repeats_whatever_the_threads(name: str) -> None:
     assert (one.current != other.reset(6)).any(axis=1).all()
     assert len(np.unique(one.current[:, 0])) == 4  # every environment has a seed of its own
     for first, second in zip(played(one, 60), played(two, 60), strict=True):
-        assert all((a == b).all() for a, b in zip(first, second, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     start = two.reset(6)
     assert (start == other.current).all()  # a reset begins again, by its own seed
 

@@ -148,7 +148,7 @@ def test_cartpole_resumes_bit_for_bit(steps: int) -> None:
     assert (other.elapsed == env.elapsed).all()
     assert (other.current == env.current).all()
     for one, two in zip(played(env, 200), played(other, 200), strict=True):
-        assert all((a == b).all() for a, b in zip(one, two, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
     assert stored(env.snapshot())["generator"].tolist() == stored(other.snapshot())["generator"].tolist()
 
 
@@ -263,3 +263,33 @@ def test_ids_and_time_limits() -> None:
         "RollshapeVector-v0", vector_entry_point="gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
     )
     assert make_gymnasium("RollshapeVector-v0", 2).reset(0).shape == (2, 4)
+
+
+class Goal(gymnasium.Env[Any, Any]):
+    """Ends after as many steps as the action of its first one says; a success where that is even."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 9, (1,)), gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.left: int | None = None
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self.left is None:
+            self.left, self.even = int(action), action % 2 == 0
+        self.left -= 1
+        return np.zeros(1, np.float32), 0.0, self.left <= 0, False, {"is_success": self.left <= 0 and self.even}
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_successes_are_counted_where_episodes_end(mode: AutoresetMode) -> None:
+    functions = [lambda i=i: Watched(Goal(), i) for i in range(3)]
+    env = GymnasiumEnv(SyncVectorEnv(functions, autoreset_mode=mode), "Goal", 10)
+    env.reset(seed=0)
+    assert env.success_rate() is None
+    for _ in range(2):
+        env.step(env.bounded(np.array([1, 2, 2])))
+    late = mode is AutoresetMode.NEXT_STEP  # its second step only resets the first environment
+    assert env.success_rate() == pytest.approx(2 / 3 if late else 2 / 4)
+    assert env.success_rate() is None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rollshape.envs.gymnasium_spaces import shown
-from rollshape.envs.host import Flags, HostEnv, HostStep, Values, making, seeds_of
+from rollshape.envs.host import Flags, HostEnv, HostStep, Values, making, seeds_of, success_of
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError, did_you_mean
 
@@ -60,11 +60,12 @@ class EnvPoolEnv(HostEnv):
         return self._shown(observation)
 
     def _step(self, action: Values) -> HostStep:
-        batch, reward, terminated, truncated, _ = self._pool.step(action)
+        batch, reward, terminated, truncated, info = self._pool.step(action)
         observation, valid = self._shown(batch), ~self._ended
         self._ended = terminated | truncated
         paid = reward.astype(np.float32)
-        return HostStep(observation, paid, terminated, truncated, observation, valid, paid)
+        success = success_of(info, self._ended)
+        return HostStep(observation, paid, terminated, truncated, observation, valid, paid, success)
 
     def _shown(self, batch: Any) -> Values:
         observation = shown(self._observation_space, self._given, batch)

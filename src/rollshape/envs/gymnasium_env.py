@@ -18,7 +18,18 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from numpy.typing import NDArray
 
 from rollshape.envs.gymnasium_spaces import shown, shown_one
-from rollshape.envs.host import Flags, HostEnv, HostStep, OneFailed, Snapshot, Values, making, seeds_of, told
+from rollshape.envs.host import (
+    Flags,
+    HostEnv,
+    HostStep,
+    OneFailed,
+    Snapshot,
+    Values,
+    making,
+    seeds_of,
+    success_of,
+    told,
+)
 from rollshape.errors import RequestError, did_you_mean
 
 LONGEST = 30_000  # steps of an episode that are remembered
@@ -69,7 +80,7 @@ class GymnasiumEnv(HostEnv):
             else:
                 observation = observation.copy()
                 observation[ended] = self._restart(ended)
-        return HostStep(observation, reward, terminated, truncated, final, valid, reward)
+        return HostStep(observation, reward, terminated, truncated, final, valid, reward, success_of(info, ended))
 
     def _shown(self, batch: Any) -> Values:
         return shown(self._observation_space, self.observation, batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Values = NDArray[Any]
 Flags = NDArray[np.bool_]
 Snapshot = dict[str, Values]
+SUCCESS = ("is_success", "success")  # as goal environments and MetaWorld call it
 
 
 class EnvironmentFailure(RunError):
@@ -49,6 +50,17 @@ class HostStep(NamedTuple):
     final_observation: Values
     valid: Flags
     true_reward: NDArray[np.float32]  # of the step itself; `reward` is another where it is told only at the end
+    success: Flags | None = None  # whether the goal is reached, where the environment tells
+
+
+def success_of(info: Mapping[str, Any], ended: Flags) -> Flags | None:
+    """What `is_success` or `success` says of each environment; of one that was reset within the step, its last word."""
+    last = info.get("final_info", {})
+    for name in SUCCESS:
+        if name in info or name in last:
+            now, final = (np.asarray(each.get(name, np.zeros(ended.shape)), float) > 0 for each in (info, last))
+            return np.where(ended, final, now) if name in last else now
+    return None
 
 
 class HostEnv(ABC):
@@ -65,6 +77,7 @@ class HostEnv(ABC):
         self.steps = 0  # vector steps since the reset
         self.elapsed = np.zeros(num_envs, np.int64)  # steps of each running episode
         self.current: Values  # what to act on next
+        self._judged = self._succeeded = 0  # episodes that ended and told whether they were a success
         self._observation_space, self._action_space = observation, action
         self._seed = 0
 
@@ -95,8 +108,18 @@ class HostEnv(ABC):
         if outcome.final_observation is not outcome.observation:
             self._check("observation", outcome.observation)
         self.current = outcome.observation
-        self.elapsed = np.where(outcome.terminated | outcome.truncated | ~outcome.valid, 0, self.elapsed + 1)
+        ended = outcome.terminated | outcome.truncated
+        self.elapsed = np.where(ended | ~outcome.valid, 0, self.elapsed + 1)
+        if outcome.success is not None:
+            self._judged += int(ended.sum())
+            self._succeeded += int((outcome.success & ended).sum())
         return outcome
+
+    def success_rate(self) -> float | None:
+        """Share of successes among the episodes that ended since the last call; None where none told."""
+        judged, succeeded = self._judged, self._succeeded
+        self._judged = self._succeeded = 0
+        return succeeded / judged if judged else None
 
     def restart(self, chosen: Flags) -> Values:
         """Fresh episodes in the chosen environments alone; all observations."""

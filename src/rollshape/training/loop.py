@@ -127,6 +127,10 @@ class Trainer(ABC):
         """Go on from a snapshot; False where episodes had to start afresh."""
         return True
 
+    def success_rate(self) -> float | None:
+        """Share of successes among the episodes that ended since the last call, where the environment tells."""
+        return self.env.success_rate() if isinstance(self.env, HostEnv) else None
+
     def close(self) -> None:  # noqa: B027
         """Give back what environments hold."""
 

@@ -147,6 +147,7 @@ def _train_on(
         state, metrics, times = trainer.advance(state, count)
         busy += sum(times)
         row = _row(plan, metrics, update, times, time.perf_counter() - started)
+        row["success_rate"] = trainer.success_rate()
         scoring = scoring or _crossed(spec.eval_after, row["episodic_return"])
         if scoring or _passed(spec.eval_every, update * plan.rollout_size, row["timesteps"]):
             row["eval_return"] = trainer.score(state, spec.seed, EVAL_EPISODES).mean
