@@ -38,6 +38,7 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 trainer = trainer_for(spec, plan, 1)
 state = trainer.start()
+trainer.compile(state)  # as `train` does, before there is a rollout
 for _ in range(2):
     state, _, _ = trainer.advance(state, 1)
 print(json.dumps({"measured": peak - baseline, "planned": plan.memory.peak_bytes}))

@@ -17,6 +17,7 @@ from rollshape.envs.functional import FunctionalEnv, start
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, evaluate
 from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
+from rollshape.training.release import release
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.shards import TOGETHER
 from rollshape.training.spec import Spec
@@ -56,6 +57,7 @@ class FunctionalTrainer(Trainer):
             while len(_programs) >= PROGRAMS:
                 del _programs[next(iter(_programs))]
             _programs[key] = made
+            release()
         self._run = _programs[key]
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:

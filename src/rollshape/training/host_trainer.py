@@ -19,6 +19,7 @@ from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
 from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, seen
+from rollshape.training.release import release
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import ALONG_ENVS, APART, TOGETHER
 from rollshape.training.spec import Spec
@@ -71,6 +72,7 @@ class HostTrainer(Trainer):
         blank = self._blank(steps, envs)
         last = np.zeros((envs, *self.env.observation.shape), self.env.observation.dtype)
         self._learn = self._learn.lower(state, *self._laid_out(blank, last)).compile()
+        release()
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:
         if not self._ready:

@@ -26,6 +26,7 @@ from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.layout import Layout
 from rollshape.training.loop import Metrics, ReplayMetrics, RunState, Times, Trainer, entropy_of
 from rollshape.training.monitor import Signals
+from rollshape.training.release import release
 from rollshape.training.replay import Chunk, cut_off, finished, new_replay, stored, too_long, transitions
 from rollshape.training.replay_update import StepReport, learn, new_replay_learner
 from rollshape.training.shards import Shards
@@ -152,6 +153,7 @@ class FunctionalReplayTrainer(ReplayTrainer, FunctionalTrainer):
     def compile(self, state: RunState) -> None:
         compiled: Any = jax.jit(self.iterations, donate_argnums=0).lower(state, jnp.asarray(0, jnp.int32)).compile()
         self._program = compiled
+        release()
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:
         """One call of the program. Collecting is timed apart by a repeat of it, in one of some iterations."""
@@ -228,6 +230,7 @@ class HostReplayTrainer(ReplayTrainer, HostTrainer):
 
     def compile(self, state: RunState) -> None:
         self._learn = self._learn.lower(state, self._blank_chunk()).compile()
+        release()
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, Metrics, Times]:
         if not self._ready:
