@@ -29,9 +29,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 204_800},
     "FrozenLake-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 204_800, "learning_rate": 3e-3},
     "Pendulum-v1": {"num_envs": 64, "num_steps": 32, "total_timesteps": 409_600, "gamma": 0.95, "learning_rate": 1e-3},
-    "gymnax:Breakout-MinAtar": {"num_envs": 64, "num_steps": 32, "total_timesteps": 1_024_000, "learning_rate": 1e-3},
+    "gymnax:Breakout-MinAtar": {"num_envs": 64, "num_steps": 32, "total_timesteps": 512_000, "learning_rate": 1e-3},
 }
 SIZE, LENGTHS = 2048, (2, 8, 32, 128, 256)
+LONGER = (16, 32, 64, 128, 256)  # where an independent window costs thousands of steps of burn-in
 PROBE_ENVS, POOL, TAIL = 256, 2048, 0
 
 
@@ -60,12 +61,14 @@ def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[st
     key, rng = stream_key(1, "probe", update), np.random.default_rng(update)
     probed = source(trainer, state, PROBE_ENVS, "stationary")
     view = measure.policy_view(probed.model, probed.policy)
-    stream = probed.draw(max(LENGTHS), TAIL, key)
-    windows = measure.measure_windows(view, stream, [measure.advantages(probed.spec, stream, t) for t in LENGTHS])
-    pool, lines = source(trainer, state, POOL, "stationary"), []
+    lengths = LONGER if "MinAtar" in trainer.spec.env else LENGTHS
+    stream = probed.draw(max(lengths), TAIL, key)
+    windows = measure.measure_windows(view, stream, [measure.advantages(probed.spec, stream, t) for t in lengths])
+    lines = []
     for i, point in enumerate(surface(SIZE, windows, rng)):
         own = jax.random.fold_in(key, i + 1)
         began = time.perf_counter()
+        pool = source(trainer, state, min(POOL, count * point.num_envs), "stationary")
         batches = collect_batches(pool, view, point.num_envs, point.num_steps, count, own, lambda *_: None)
         collected = collected_variance(batches.gradients)
         error = np.hypot(*(np.log(each.high / each.low) / 2 for each in (point.variance, collected)))

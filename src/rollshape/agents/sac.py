@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -92,12 +93,17 @@ class Agent(eqx.Module):
 
     def __call__(self, observations: Array) -> tuple[Array, Array]:
         """(outputs for the action's distribution, values: what the critics say of the policy's mode), [..., *shape]."""
-        shape = self.actor.shape
-        leading = observations.shape[: observations.ndim - len(shape)]
-        rows = observations.reshape(-1, *shape)
-        outputs, policy = self.actor(rows)[0], soft_policy(self.action)
-        values = q_values(self.critics, policy, rows, policy.mode(outputs)).min(0)
-        return outputs.reshape(*leading, -1), values.reshape(leading)
+        outputs, policy = self.acting()(observations), soft_policy(self.action)
+        leading, rows = outputs.shape[:-1], observations.reshape(-1, *self.actor.shape)
+        chosen = policy.mode(outputs.reshape(-1, outputs.shape[-1]))
+        return outputs, q_values(self.critics, policy, rows, chosen).min(0).reshape(leading)
+
+    def acting(self) -> Callable[[Array], Array]:
+        """The policy's half by itself: observations → outputs."""
+        actor, axes = self.actor, len(self.actor.shape)
+        return lambda observations: actor(observations.reshape(-1, *actor.shape))[0].reshape(
+            *observations.shape[: observations.ndim - axes], -1
+        )
 
     @property
     def temperature(self) -> Array:
