@@ -203,7 +203,7 @@ def use_compilation_cache() -> None:
     if config.jax_compilation_cache_dir is None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         config.update("jax_compilation_cache_dir", str(home / "rollshape" / "xla"))
-        config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def _log_every(spec: Spec, plan: Plan) -> int:
