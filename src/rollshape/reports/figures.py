@@ -246,7 +246,8 @@ def shapes(name: str, task: Task, scores: Mapping[str, Any], caption: str) -> Fi
             axis.imshow(_spread(grid), origin="lower", cmap=better, aspect="auto", vmin=0, vmax=1)
             for (y, x), value in np.ndenumerate(grid):
                 if np.isfinite(value):
-                    axis.text(x, y, f"{value:.3g}", ha="center", va="center", fontsize=7,
+                    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+                    axis.text(x, y, shown, ha="center", va="center", fontsize=7,
                               bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1}, color="black")  # fmt: skip
             _map_axes(axis, _MEASURED[panel], steps, envs)
         axes[0].set_ylabel("num_envs N")
