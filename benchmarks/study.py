@@ -1,0 +1,86 @@
+"""What a whole study costs: beside the bare training of its trials, and beside the same training in SB3.
+
+Runs `rollshape study tradeoff` from an empty compilation cache (6 shapes × 20 seeds × 300k steps of CartPole, and the
+probes), then SB3's PPO at each of its shapes for a part of a trial, as many at a time as there are cores, one thread
+each. Core-seconds are seconds × cores. SB3 needs the peers' environment (`make test-peers` sets it up).
+Run: .venv/bin/python benchmarks/study.py [STUDY]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+PEERS = Path(__file__).parents[1] / ".venv-peers" / "bin" / "python"
+DEARER, FASTER, ROLLOUTS = 2.0, 10.0, 6  # than bare training, at most; than SB3, at least; of SB3's that are timed
+SB3 = """
+import sys, time, torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.callbacks import BaseCallback
+torch.set_num_threads(1)
+env, envs, steps, minibatch, epochs, rollouts = sys.argv[1], *(int(x) for x in sys.argv[2:])
+class Clock(BaseCallback):
+    at = []
+    def _on_rollout_start(self):
+        self.at.append(time.perf_counter())
+    def _on_step(self):
+        return True
+model = PPO("MlpPolicy", make_vec_env(env, envs), n_steps=steps, batch_size=minibatch, n_epochs=epochs, ent_coef=0.01,
+            device="cpu", seed=0)
+model.learn(envs * steps * rollouts, callback=Clock())
+at = Clock.at + [time.perf_counter()]
+print(envs * steps * (rollouts - 1) / (at[-1] - at[1]))
+"""
+
+
+def study(name: str, out: Path, cache: Path) -> float:
+    """Seconds of the command, report and all."""
+    command = [sys.executable, "-m", "rollshape.cli", "study", name, "--out", str(out), "--json"]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+    return time.perf_counter() - began
+
+
+def sb3_rate(plan: Mapping[str, Any], env: str) -> float:
+    """Steps per second of one process after its first rollout."""
+    sizes = (plan[name] for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs"))
+    command = [str(PEERS), "-W", "ignore", "-c", SB3, env, *map(str, sizes), str(ROLLOUTS)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def main(name: str) -> int:
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = study(name, Path(folder) / "study", Path(folder) / "cache")
+        runs = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("study/trials/*/run.json"))]
+    bare = sum(run["summary"]["timesteps"] / run["summary"]["sps"] for run in runs)
+    steps = sum(run["summary"]["timesteps"] for run in runs)
+    ratio = seconds * cores / bare
+    print(f"{name}: {len(runs)} trials, {steps:,} steps in {seconds:.0f} s on {cores} cores; their bare training "
+          f"{bare:.0f} core-seconds: {ratio:.2f} × (bar {DEARER:.0f})", flush=True)  # fmt: skip
+    if not PEERS.exists():
+        return 0 if ratio <= DEARER else 1
+    shapes = {(run["plan"]["num_envs"], run["plan"]["num_steps"]): run for run in runs}
+    with ThreadPoolExecutor(cores) as pool:
+        rates = dict(
+            zip(shapes, pool.map(lambda r: sb3_rate(r["plan"], r["spec"]["env"]), shapes.values()), strict=True)
+        )
+    theirs = sum(run["summary"]["timesteps"] / rates[run["plan"]["num_envs"], run["plan"]["num_steps"]] for run in runs)
+    for (envs, length), rate in rates.items():
+        print(f"  SB3 at {envs}×{length}: {rate:,.0f} steps/s on one core")
+    faster = theirs / (seconds * cores)
+    print(f"  all of it {theirs:,.0f} core-seconds of training alone: {faster:.1f} × (bar {FASTER:.0f})")
+    return 0 if ratio <= DEARER and faster >= FASTER else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(sys.argv[1:] or ["tradeoff"])))
