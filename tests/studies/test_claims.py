@@ -14,6 +14,7 @@ from rollshape.studies.ranking import predictions
 from rollshape.studies.ranking import tests as ranking_tests
 from rollshape.studies.records import read_records
 from rollshape.studies.statistics import drawn_centres
+from rollshape.training.spec import Spec
 
 
 def runs(centre: float, count: int = 12, seed: int = 0) -> Any:
@@ -150,3 +151,21 @@ def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None
     assert first.regret.value == pytest.approx(100, abs=10)
     second = ranking_tests(task)[2].ranking
     assert (second.predicted_best, second.concordant, second.regret.value) == ("2×1024", 3, 0.0)
+
+
+def test_rrds_sizes_are_judged_each_along_its_own_points(tmp_path: Path) -> None:
+    usual = {"train_batches": 100, "rrd_batch_size": 256, "rrd_sample_size": 64}
+    points = [(usual, -200.0, 0.5), (usual | {"train_batches": 25}, -600.0, 0.5)]
+    points += [(usual | {"rrd_batch_size": size}, -200.0, 0.5) for size in (64, 1024)]
+    points += [(usual | {"rrd_sample_size": 4}, -200.0, 0.9)]
+    for number, (point, end, loss) in enumerate(points):
+        for seed in range(10):
+            spec = Spec(env="Pendulum-v1", algo="rrd", seed=seed, total_timesteps=4000, learning_starts=200, **point)
+            write_run(tmp_path / f"{number}-{seed}", spec, end, start=-1200.0, reward_correlation=0.9,
+                      reward_loss=loss + 0.01 * seed)  # fmt: skip
+    batches, diverse, sampled = verdicts("rrd", "", read(tmp_path))
+    assert batches.answer == "confirmed"
+    assert "100: correlation 0.90" in batches.reasons[-1]
+    assert diverse.answer == "not settled"
+    assert sampled.answer == "confirmed"
+    assert "reward network's loss" in sampled.reasons[0]

@@ -9,8 +9,9 @@ curves: where one settles nothing the other decides, where they contradict each 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -23,6 +24,11 @@ from rollshape.studies.verdict import FEWEST, judge
 Answer = Literal["confirmed", "refuted", "depends", "not settled"]
 LITTLE, MUCH = 0.1, 0.25  # share of the climb in which a loss as near to 0 as at the end is a coincidence, or a rule
 MEASURES = ("final return", "area under the curve")
+RRD = {  # what is claimed of its sizes
+    "train_batches": "More train_batches are slower, but better.",
+    "rrd_batch_size": "A larger rrd_batch_size, which is more diverse subsequences, is better.",
+    "rrd_sample_size": "A larger rrd_sample_size makes returns easier to predict.",
+}
 
 
 @dataclass(frozen=True)
@@ -254,6 +260,43 @@ def _delay(task: Task) -> int:
     return int((task.groups[0].spec.get("env_kwargs") or {}).get("delay", 0))
 
 
+def rrd(task: Task) -> list[Claim]:
+    """One claim for each of RRD's sizes, along the points in which the other two are as in most of the study."""
+    usual = {name: Counter(group.field(name) for group in task.groups).most_common(1)[0][0] for name in RRD}
+    found = []
+    for name, sentence in RRD.items():
+        others = [other for other in RRD if other != name]
+        along = replace(
+            task, groups=tuple(g for g in task.groups if all(g.field(other) == usual[other] for other in others))
+        )
+        judged = monotone(sentence, along, name, 1)
+        groups = ordered(along, name)
+        if name == "rrd_sample_size":  # what is claimed of it is not the return
+            loss = {group.label: _late(group, "reward_loss") for group in groups}
+            answer, words = rising({label: values for label, values in loss.items() if len(values)},
+                                   [group.label for group in groups], -1)  # fmt: skip
+            judged = Claim(
+                sentence, answer, [f"By the reward network's loss: {words}.", *judged.reasons],
+                "Confirmed if the loss over the last fifth of the run (median) falls with rrd_sample_size in every "
+                "pair of points that the runs separate, refuted if in none, depends if in some.",
+                judged.numbers | {"reward_loss": answer},
+            )  # fmt: skip
+        told_each = ", ".join(
+            f"{group.field(name)}: correlation {np.mean(_late(group, 'reward_correlation')):.2f}, "
+            f"{np.mean([run.summary['sps'] for run in group.runs if run.summary.get('sps')] or [np.nan]):,.0f} steps/s"
+            for group in groups
+            if len(_late(group, "reward_correlation"))
+        )
+        found.append(replace(judged, reasons=[*judged.reasons, f"With the true rewards, and speed: {told_each}."]))
+    return found
+
+
+def _late(group: Group, name: str) -> Floats:
+    """A metric over the last fifth of each run, its median."""
+    values = [run.median(name, slice(4 * len(run.rows) // 5, None)) for run in group.runs if run.rows]
+    return np.array([value for value in values if value is not None], np.float64)
+
+
 def policy_loss(tasks: Sequence[Task]) -> Claim:
     """“policy_loss near 0 means converged”: was it as near to 0 while the run had most of its way before it?
 
@@ -331,6 +374,8 @@ def verdicts(name: str, claim: str, tasks: Sequence[Task]) -> list[Claim]:
     policy_loss."""
     if name == "delay":
         own = [delay(claim, tasks)]
+    elif name == "rrd":
+        return [each for task in tasks for each in rrd(task)]  # there is no policy_loss of PPO's kind
     else:
         rule = RULES.get(name, _undirected)
         own = [rule(claim if len(tasks) == 1 else f"{claim} ({task.label})".strip(), task) for task in tasks]
