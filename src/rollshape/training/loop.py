@@ -88,6 +88,10 @@ LAYOUT: RunState = _layout(
 )  # fmt: skip
 
 
+# Weights are drawn by one program: by themselves its operations are dozens, which a cold start would compile.
+_new_model: Any = jax.jit(ActorCritic, static_argnums=(1, 2, 3))
+
+
 class Trainer(ABC):
     """A spec made executable: a run is a function of (spec, plan, seed)."""
 
@@ -141,7 +145,7 @@ class Trainer(ABC):
 
     def _begin(self, episodes: Any) -> RunState:
         spec, env = self.spec, self.env
-        model = ActorCritic(stream_key(spec.seed, "init"), env.observation, env.action, spec.hidden_sizes)
+        model = _new_model(stream_key(spec.seed, "init"), env.observation, env.action, spec.hidden_sizes)
         return self.placed(
             RunState(
                 seed=jnp.asarray(spec.seed, jnp.uint32),
