@@ -1,8 +1,9 @@
 """What a whole study costs: beside the bare training of its trials, and beside the same training in SB3.
 
 Runs `rollshape study tradeoff` from an empty compilation cache (6 shapes × 20 seeds × 300k steps of CartPole, and the
-probes), then SB3's PPO at each of its shapes for a part of a trial, as many at a time as there are cores, one thread
-each. Core-seconds are seconds × cores. SB3 needs the peers' environment (`make test-peers` sets it up).
+probes), then SB3's PPO at each of its shapes for a part of a trial: with all threads one after the other, as a script
+would, and as many at a time as there are cores, one thread each. Core-seconds are seconds × cores. SB3 needs the peers'
+environment (`make test-peers` sets it up).
 Run: .venv/bin/python benchmarks/study.py [STUDY]
 """
 
@@ -26,8 +27,8 @@ import sys, time, torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.callbacks import BaseCallback
-torch.set_num_threads(1)
-env, envs, steps, minibatch, epochs, rollouts = sys.argv[1], *(int(x) for x in sys.argv[2:])
+env, envs, steps, minibatch, epochs, rollouts, threads = sys.argv[1], *(int(x) for x in sys.argv[2:])
+torch.set_num_threads(threads)
 class Clock(BaseCallback):
     at = []
     def _on_rollout_start(self):
@@ -50,10 +51,10 @@ def study(name: str, out: Path, cache: Path) -> float:
     return time.perf_counter() - began
 
 
-def sb3_rate(plan: Mapping[str, Any], env: str) -> float:
+def sb3_rate(plan: Mapping[str, Any], env: str, threads: int) -> float:
     """Steps per second of one process after its first rollout."""
     sizes = (plan[name] for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs"))
-    command = [str(PEERS), "-W", "ignore", "-c", SB3, env, *map(str, sizes), str(ROLLOUTS)]
+    command = [str(PEERS), "-W", "ignore", "-c", SB3, env, *map(str, sizes), str(ROLLOUTS), str(threads)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -70,16 +71,25 @@ def main(name: str) -> int:
     if not PEERS.exists():
         return 0 if ratio <= DEARER else 1
     shapes = {(run["plan"]["num_envs"], run["plan"]["num_steps"]): run for run in runs}
-    with ThreadPoolExecutor(cores) as pool:
-        rates = dict(
-            zip(shapes, pool.map(lambda r: sb3_rate(r["plan"], r["spec"]["env"]), shapes.values()), strict=True)
-        )
-    theirs = sum(run["summary"]["timesteps"] / rates[run["plan"]["num_envs"], run["plan"]["num_steps"]] for run in runs)
-    for (envs, length), rate in rates.items():
-        print(f"  SB3 at {envs}×{length}: {rate:,.0f} steps/s on one core")
-    faster = theirs / (seconds * cores)
-    print(f"  all of it {theirs:,.0f} core-seconds of training alone: {faster:.1f} × (bar {FASTER:.0f})")
-    return 0 if ratio <= DEARER and faster >= FASTER else 1
+    apart = beside_sb3(runs, shapes, cores, threads=1)
+    whole = beside_sb3(runs, shapes, 1, threads=cores)
+    print(f"  SB3's training alone takes {whole:,.0f} s, one run after the other with {cores} threads: "
+          f"{whole / seconds:.1f} × the study (bar {FASTER:.0f}); {apart:,.0f} s in {cores} processes of one thread: "
+          f"{apart / seconds:.1f} × the study, {apart * cores / bare:.1f} × our training alone")  # fmt: skip
+    return 0 if ratio <= DEARER and whole >= FASTER * seconds else 1
+
+
+def beside_sb3(runs: list[Any], shapes: Mapping[tuple[int, int], Any], processes: int, threads: int) -> float:
+    """Seconds that all runs would take in SB3, from the rate at each shape."""
+    with ThreadPoolExecutor(processes) as pool:
+        found = pool.map(lambda run: sb3_rate(run["plan"], run["spec"]["env"], threads), shapes.values())
+        rates = dict(zip(shapes, found, strict=True))
+    for (envs, steps), rate in rates.items():
+        print(f"  SB3 at {envs}×{steps}: {rate:,.0f} steps/s with {threads} threads")
+    return sum(
+        run["summary"]["timesteps"] / rates[run["plan"]["num_envs"], run["plan"]["num_steps"]] / processes
+        for run in runs
+    )
 
 
 if __name__ == "__main__":

@@ -126,18 +126,18 @@ def compose(material: Material) -> Document:
 def summary(material: Material) -> list[str]:
     """The conclusion in words: claim, reasons, and whether the gradient lab would have told."""
     lines = []
-    for claim in material.claims[:-1]:
-        lines += ([f"Claim: {claim.claim}"] if claim.claim else []) + [" ".join(claim.reasons)]
+    own = [claim for claim in material.claims if not claim.aside]
+    for claim in own:
+        verdict = f" {claim.answer.capitalize()}." if len(own) > 1 else ""  # of one it stands above
+        lines += ([f"Claim: {claim.claim}{verdict}"] if claim.claim else []) + [" ".join(claim.reasons)]
     runs = min((len(group.runs) for task in material.tasks for group in task.groups), default=0)
     if runs < ENOUGH:
         lines.append(f"{runs} run{'s' if runs != 1 else ''} a shape {'is' if runs == 1 else 'are'} an anecdote: "
                      f"from {ENOUGH} on intervals are bootstrapped.")  # fmt: skip
     for task in material.tasks:
         lines += [_tested(test) for test in ranking.tests(task) if test.measure == "final return"]
-    last = material.claims[-1]
-    if last.answer != "not settled":
-        lines.append(f"“policy_loss near 0 means converged”: {last.answer}. {' '.join(last.reasons)}")
-    return lines
+    settled = [claim for claim in material.claims if claim.aside and claim.answer != "not settled"]
+    return lines + [f"“{claim.aside}”: {claim.answer}. {' '.join(claim.reasons)}" for claim in settled]
 
 
 def _tested(test: ranking.Test) -> str:

@@ -40,6 +40,7 @@ class Claim:
     reasons: list[str]
     rule: str
     numbers: dict[str, Any] = field(default_factory=dict)
+    aside: str = ""  # its short name, where it is not what the study was made for
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -266,9 +267,8 @@ def rrd(task: Task) -> list[Claim]:
     found = []
     for name, sentence in RRD.items():
         others = [other for other in RRD if other != name]
-        along = replace(
-            task, groups=tuple(g for g in task.groups if all(g.field(other) == usual[other] for other in others))
-        )
+        chosen = [g for g in task.groups if all(g.field(other) == usual[other] for other in others)]
+        along = replace(task, groups=tuple(replace(g, label=f"{name} {g.field(name)}") for g in chosen))
         judged = monotone(sentence, along, name, 1)
         groups = ordered(along, name)
         if name == "rrd_sample_size":  # what is claimed of it is not the return
@@ -302,7 +302,7 @@ def policy_loss(tasks: Sequence[Task]) -> Claim:
 
     Near is what it is over the last fifth (median). The climb: rows that score less than halfway from start to best.
     """
-    claim = "A policy_loss near 0 means that training has converged."
+    claim, aside = "A policy_loss near 0 means that training has converged.", "policy_loss near 0 means converged"
     shares = [share for task in tasks for group in task.groups for run in group.runs if (share := _near(task, run))]
     rule = (
         "For every run: of the rows in which it scores less than halfway from its start to its best, the share whose "
@@ -311,7 +311,7 @@ def policy_loss(tasks: Sequence[Task]) -> Claim:
         "depends otherwise; interval over runs."
     )
     if len(shares) < 2:
-        return Claim(claim, "not settled", ["Fewer than two runs climbed slowly enough to look at."], rule)
+        return Claim(claim, "not settled", ["Fewer than two runs climbed slowly enough to look at."], rule, aside=aside)
     found = summarised([value for value, _ in shares])
     low, high = (found.value if end is None else end for end in (found.low, found.high))
     answer: Answer = "confirmed" if high < LITTLE else "refuted" if low > MUCH else "depends"
@@ -319,7 +319,7 @@ def policy_loss(tasks: Sequence[Task]) -> Claim:
         claim, answer,
         [f"While {len(shares)} runs had more than half of their way before them, policy_loss was as near to 0 as at "
          f"their end in {found.value:.0%} [{low:.0%}, {high:.0%}] of the rows."],
-        rule, {"share": found.to_dict(), "runs": len(shares)},
+        rule, {"share": found.to_dict(), "runs": len(shares)}, aside,
     )  # fmt: skip
 
 
