@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rollshape.geometry.plan import Plan, plan
     from rollshape.probes.probe import probe
     from rollshape.probes.result import Probe
+    from rollshape.probes.rewards import probe_rewards
     from rollshape.training.run import Run, train
 
 __version__ = "0.1.0"
@@ -23,14 +24,15 @@ _HOMES = {
     "fit_config": "rollshape.geometry.dialects",
     "plan": "rollshape.geometry.plan",
     "probe": "rollshape.probes.probe",
+    "probe_rewards": "rollshape.probes.rewards",
     "Run": "rollshape.training.run",
     "train": "rollshape.training.run",
     "translate": "rollshape.geometry.dialects",
 }
 
 __all__ = [
-    "Plan", "Probe", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "probe", "train",
-    "translate",
+    "Plan", "Probe", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "probe",
+    "probe_rewards", "train", "translate",
 ]  # fmt: skip
 
 

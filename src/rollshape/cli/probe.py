@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
+from rollshape.errors import RequestError
 from rollshape.probes.ask import Ask
 
 
@@ -22,6 +24,11 @@ class ProbeArgs(Ask, CommonArgs):
 
 def run(argv: Sequence[str]) -> None:
     args = parse(ProbeArgs, "probe", argv)
+    from rollshape.training.rundir import RunDirectory
+
+    if RunDirectory(Path(args.run_dir)).spec().algo == "rrd":
+        _rewards(args)
+        return
     from rollshape.probes.files import save
     from rollshape.probes.probe import probe
 
@@ -44,6 +51,32 @@ def run(argv: Sequence[str]) -> None:
     for each, folder in zip(found, folders, strict=True):
         show(each)
         print(folder)
+
+
+def _rewards(args: ProbeArgs) -> None:
+    """A run of RRD: its reward network."""
+    from rollshape.probes.rewards import answer, probe_rewards
+
+    if args.checkpoint == "all":
+        raise RequestError("choice", "A run of rrd is probed at one checkpoint.", "Give its update, or leave it out.")
+    with _Spinner() as told:
+        told("reward network")
+        found = probe_rewards(args.run_dir, args.checkpoint, seed=args.seed)
+        folder = found.save(figures=not args.no_figures)
+    if args.json:
+        from rollshape.cli.output import print_json
+
+        print_json(found.to_dict())
+        return
+    print(f"{found.run_dir} after update {found.update:,} ({found.timesteps:,} timesteps)")
+    print("\n".join(answer(found)))
+    print(f"\n{'K':>6} {'subsequences':>12} {'variance':>10} {'95 %':>23} {'bias²':>10} {'mse':>10}")
+    for point in found.surface:
+        ends = f"{point.variance.low:.3g} … {point.variance.high:.3g}"
+        mark = "  run's" if point.rrd_sample_size == found.rrd_sample_size else ""
+        print(f"{point.rrd_sample_size:>6,} {point.num_subsequences:>12,} {point.variance.value:>10.3g} {ends:>23} "
+              f"{point.bias2.value:>10.3g} {point.mse:>10.3g}{mark}")  # fmt: skip
+    print(folder)
 
 
 class _Spinner:

@@ -11,11 +11,16 @@ from rollshape.training.storage import replacing, told
 THEN = "probe again"
 
 
-def save(probe: Probe, *, figures: bool = True) -> Path:
-    """The folder; a probe of the same update is written over."""
-    folder = Path(probe.run_dir) / "probes" / str(probe.update)
+def folder_for(run_dir: str, update: int) -> Path:
+    folder = Path(run_dir) / "probes" / str(update)
     with told(folder, THEN):
         folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def save(probe: Probe, *, figures: bool = True) -> Path:
+    """The folder; a probe of the same update is written over."""
+    folder = folder_for(probe.run_dir, probe.update)
     with replacing(folder / "probe.json", THEN) as file:
         file.write(json.dumps(probe.to_dict(), indent=2, allow_nan=False).encode())
     if figures:

@@ -89,6 +89,12 @@ class _Opened:
             )
         self.kept = [checkpoints.update_of(each) for each in checkpoints.stored(folder)]
         self.updates = self.kept if checkpoint == "all" else [last]
+        if (algo := RunDirectory(path).spec().algo) in ("sac", "rrd"):
+            raise RequestError(
+                "run",
+                f"{path} is a run of {algo}, which draws from a replay: it has no rollout of N × T to measure.",
+                "Probe PPO, A2C or REINFORCE; the reward network of rrd has rollshape.probe_rewards.",
+            )
         self.trainer, _ = open_run(path, last)
 
     def __enter__(self) -> _Opened:

@@ -95,7 +95,7 @@ class Probe:
             "timesteps": self.timesteps,
             "command": self.command,
             "geometry": asdict(self.geometry),
-            "variance": _with_ci({name: getattr(found, name) for name in parts}),
+            "variance": with_ci({name: getattr(found, name) for name in parts}),
             "effective_sample_size": found.effective_sample_size.value,
             "effective_sample_size_ci": _ends(found.effective_sample_size),
             "carriers": found.carriers,
@@ -106,7 +106,7 @@ class Probe:
                 "value": None if self.value_noise_scale is None else _scales(self.value_noise_scale),
             },
             "minibatch": [_minibatch(point) for point in self.minibatch],
-            "collected": None if self.collected is None else _with_ci({"variance": self.collected}),
+            "collected": None if self.collected is None else with_ci({"variance": self.collected}),
             "cosine": None if self.cosine is None else _cosines(self.cosine),
             "bias": {name: _bias(each) for name, each in self.bias.items()},
             "horizon": asdict(self.horizon),
@@ -122,15 +122,15 @@ class Probe:
                 for p in self.pictures
             ],
         }  # fmt: skip
-        plain: dict[str, Any] = _plain(whole)
-        return plain
+        document: dict[str, Any] = plain(whole)
+        return document
 
 
 def _ends(estimate: Estimate | None) -> list[float] | None:
     return None if estimate is None else [estimate.low, estimate.high]
 
 
-def _with_ci(estimates: Mapping[str, Estimate | None]) -> dict[str, Any]:
+def with_ci(estimates: Mapping[str, Estimate | None]) -> dict[str, Any]:
     """Values by name, and their intervals under `ci`."""
     values = {name: None if each is None else each.value for name, each in estimates.items()}
     return {**values, "ci": {name: _ends(each) for name, each in estimates.items()}}
@@ -147,7 +147,7 @@ def _scales(scales: NoiseScales) -> dict[str, Any]:
 
 def _cosines(found: Cosines) -> dict[str, Any]:
     return {
-        **_with_ci({"pairwise": found.pairwise, "to_reference": found.to_reference}),
+        **with_ci({"pairwise": found.pairwise, "to_reference": found.to_reference}),
         "predicted": {"pairwise": found.predicted_pairwise, "to_mean": found.predicted_to_mean},
         "reason": found.reason,
     }
@@ -156,7 +156,7 @@ def _cosines(found: Cosines) -> dict[str, Any]:
 def _minibatch(point: MinibatchPoint) -> dict[str, Any]:
     return {
         "size": point.size,
-        **_with_ci({"variance": point.variance, "cosine": point.cosine}),
+        **with_ci({"variance": point.variance, "cosine": point.cosine}),
         "predicted": {"variance": point.predicted_variance, "cosine": point.predicted_cosine},
     }
 
@@ -177,23 +177,23 @@ def _shape(point: Point) -> dict[str, int]:
 
 def _point(point: Point) -> dict[str, Any]:
     names = ("variance", "bias2", "bias2_window", "mse", "score")
-    return {**_shape(point), **_with_ci({name: getattr(point, name) for name in names})}
+    return {**_shape(point), **with_ci({name: getattr(point, name) for name in names})}
 
 
 def _target(point: TargetPoint) -> dict[str, Any]:
     gradient = {"gradient_variance": point.gradient.variance, "gradient_bias2": point.gradient.bias2}
     return {
         **_shape(point.gradient),
-        **_with_ci({"bias": point.bias, "variance": point.variance, **gradient}),
+        **with_ci({"bias": point.bias, "variance": point.variance, **gradient}),
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Plain JSON: tuples as lists, NumPy's numbers as Python's, and null for what is not finite."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value

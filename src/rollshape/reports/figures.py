@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -321,6 +322,29 @@ def terms(name: str, task: Task, caption: str) -> Figure | None:
         axis.set_xticks(places, labels)
         axis.set_ylabel("tr Var of the batch's gradient")
         axis.legend(frameon=False, fontsize=8)
+        return _finished(name, caption, drawing, rows)
+
+
+def rewards(name: str, probed: Mapping[str, Mapping[str, Any]], caption: str) -> Figure:
+    """Of each group's probe: error of the reward network's gradient by subsequence length, and an episode's rewards."""
+    rows: list[Sequence[Any]] = [("group", "rrd_batch_size", "rrd_sample_size", "variance", "low", "high", "bias2")]
+    with _drawing(name, (10, 3.6)) as drawing:
+        spread, along = drawing.subplots(1, 2)
+        for (label, document), colour in zip(probed.items(), cycle(COLOURS), strict=False):
+            points = document["reward_surface"]
+            rows += [(label, document["rrd_batch_size"], p["rrd_sample_size"], p["variance"], *p["ci"]["variance"],
+                      p["bias2"]) for p in points]  # fmt: skip
+            lengths = [p["rrd_sample_size"] for p in points]
+            spread.plot(lengths, [p["mse"] for p in points], marker="o", ms=3, color=colour, label=label)
+        spread.set(xscale="log", yscale="log", xlabel="rrd_sample_size", ylabel="bias² + variance of the gradient")
+        spread.legend(frameon=False, fontsize=6)
+        label, document = next(iter(probed.items()))
+        found = document["redistribution"]
+        along.plot(found["true"], color=INK, lw=1, label="true")
+        along.plot(found["predicted"], color=COLOURS[1], lw=1, label="redistributed")
+        along.set(xlabel="step of the episode", ylabel="reward")
+        along.set_title(label, fontsize=8)
+        along.legend(frameon=False, fontsize=8)
         return _finished(name, caption, drawing, rows)
 
 

@@ -213,6 +213,13 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
                      for document in run.probes.values() if "error" in document})  # fmt: skip
     lost: list[Block] = [Points([f"A probe could not be made: {reason}" for reason in failed])] if failed else []
     documents = ranking.documents(task)
+    rewards = {group.label: document for group in task.groups for run in group.runs
+               for document in run.probes.values() if document.get("reward_surface")}  # fmt: skip
+    if rewards:
+        return [figures.rewards(f"rewards-{number}", rewards, "Left: squared error of the reward network's gradient at "
+                "every way to cut the reward batch into subsequences (intervals of the variance are in the data). "
+                "Right: what RRD makes of one episode's return, beside the rewards that were hidden. "
+                f"{command}"), *lost]  # fmt: skip
     if not documents:
         return [Text("No run was probed, so there is no prediction to test. `probe: {at: [0.1, 0.5, 0.9]}` in the "
                      "study file, or `rollshape probe RUN_DIR`, adds one."), *lost]  # fmt: skip

@@ -68,8 +68,10 @@ def probes(
     rollout sizes looked at. What cannot be measured leaves its reason instead of a document.
     """
     from rollshape.probes.probe import probe
+    from rollshape.probes.rewards import probe_rewards
     from rollshape.training import checkpoint
 
+    rewards = RunDirectory(out).spec().algo == "rrd"
     stored = [checkpoint.update_of(path) for path in checkpoint.stored(RunDirectory(out).checkpoints)]
     updates = RunDirectory(out).read()["plan"]["num_updates"]
     horizon: dict[str, Any] | None = None
@@ -83,19 +85,21 @@ def probes(
         asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES, "parts": ",".join(parts) or "none"}
         asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
-            found = probe(out, nearest, **asked)
-            document = found.to_dict()
+            if rewards:
+                document = probe_rewards(out, nearest).to_dict()
+            else:
+                found = probe(out, nearest, **asked)
+                document = {**found.to_dict(), "pictures": [picture.packed() for picture in found.pictures]}
         except ToldError as error:
             yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
             continue
         except Exception as error:  # as in training: the trial has ended well, whatever its probe does
             yield share, {"update": nearest, "error": _text(error)}
             continue
-        document["pictures"] = [picture.packed() for picture in found.pictures]
-        horizon = horizon or document["horizon"]
+        horizon = horizon or document.get("horizon")
         del document["run_dir"]  # the folder may be moved
         command = document["command"].replace(shlex.quote(str(out)), "RUN_DIR")
-        yield share, {**document, "horizon": horizon, "command": command}
+        yield share, document | {"command": command} | ({} if rewards else {"horizon": horizon})
 
 
 def _ended(spec: Spec, out: Path) -> Result | None:
