@@ -153,6 +153,16 @@ def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None
     assert (second.predicted_best, second.concordant, second.regret.value) == ("2×1024", 3, 0.0)
 
 
+def test_what_differs_in_more_than_the_shape_is_not_ranked(tmp_path: Path) -> None:
+    for size in (64, 256, 512):
+        for seed in range(3):
+            write_run(tmp_path / f"{size}-{seed}", spec_of(64, seed, num_minibatches=None, minibatch_size=size), size)
+    folder = tmp_path / "64-0" / "probes" / "20"
+    folder.mkdir(parents=True)
+    (folder / "probe.json").write_text(json.dumps(probe_document({32: (1.0, 0.5)})))
+    assert predictions(*read(tmp_path)) == []
+
+
 def test_rrds_sizes_are_judged_each_along_its_own_points(tmp_path: Path) -> None:
     usual = {"train_batches": 100, "rrd_batch_size": 256, "rrd_sample_size": 64}
     points = [(usual, -200.0, 0.5), (usual | {"train_batches": 25}, -600.0, 0.5)]

@@ -46,7 +46,10 @@ def documents(task: Task) -> list[dict[str, Any]]:
 
 
 def predictions(task: Task) -> list[Prediction]:
-    """By one update's error, and by that over the measured h where a probe has one."""
+    """By one update's error, and by that over the measured h where a probe has one. None where groups share a shape:
+    of what else they differ in (minibatches, say) a surface over N and T knows nothing."""
+    if len({(group.plan["num_envs"], group.plan["num_steps"]) for group in task.groups}) < len(task.groups):
+        return []
     found = []
     for name in ("h = 1", "measured h"):
         tables = [errors for document in documents(task) if (errors := _errors(document, task, name == "h = 1"))]
