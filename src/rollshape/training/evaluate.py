@@ -60,8 +60,8 @@ def _play(
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
         action = env.bounded(sample(policy, act, outputs(seen(moments, running.observation))))
-        keys = jax.random.split(move, episodes)
-        running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)  # no episode follows another
+        keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in `advance`, without its resets
+        running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)
         return step + 1, running, done | outcome.terminated | outcome.truncated, returns, lengths
