@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,10 @@ import numpy as np
 
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.surface import Point
+from rollshape.probes.files import write_figure
 from rollshape.probes.picture import draw_cosines
 from rollshape.probes.result import Probe
 from rollshape.probes.words import shape
-from rollshape.training.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,10 +37,7 @@ def draw(probe: Probe, folder: Path) -> list[Path]:
     figures |= {name: make for name, (found, make) in further.items() if found}
     written = []
     for name, make in figures.items():
-        figure, picture = make(probe), io.BytesIO()
-        figure.savefig(picture, format="png")
-        with replacing(folder / f"{name}.png", "probe again") as file:
-            file.write(picture.getvalue())
+        write_figure(make(probe), folder / f"{name}.png")
         written.append(folder / f"{name}.png")
     return written
 

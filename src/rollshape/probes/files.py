@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 from rollshape.probes.result import Probe
 from rollshape.training.storage import replacing, told
@@ -16,6 +18,14 @@ def folder_for(run_dir: str, update: int) -> Path:
     with told(folder, THEN):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """A matplotlib figure as PNG, whole or not at all."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    with replacing(path, THEN) as file:
+        file.write(picture.getvalue())
 
 
 def save(probe: Probe, *, figures: bool = True) -> Path:

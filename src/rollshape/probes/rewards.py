@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rollshape.geometry.divisors import divisors
-from rollshape.probes.files import THEN, folder_for
+from rollshape.probes.files import THEN, folder_for, write_figure
 from rollshape.probes.redistribution import Redistribution, draw_redistribution, redistribution
 from rollshape.probes.result import plain, with_ci
 from rollshape.probes.rrd_gradient import DRAWS, RewardGradient, reward_gradient_surface
@@ -69,10 +68,7 @@ class RewardProbe:
             file.write(json.dumps(self.to_dict(), indent=2, allow_nan=False).encode())
         drawn = {"reward_gradient": draw_reward_gradient(self), "redistribution": self._episode()} if figures else {}
         for name, figure in drawn.items():
-            picture = io.BytesIO()
-            figure.savefig(picture, format="png")
-            with replacing(folder / f"{name}.png", THEN) as file:
-                file.write(picture.getvalue())
+            write_figure(figure, folder / f"{name}.png")
         return folder
 
     def _episode(self) -> Figure:
