@@ -63,7 +63,7 @@ def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[st
     view = measure.policy_view(probed.model, probed.policy)
     lengths = LONGER if "MinAtar" in trainer.spec.env else LENGTHS
     stream = probed.draw(max(lengths), TAIL, key)
-    windows = measure.measure_windows(view, stream, [measure.advantages(probed.spec, stream, t) for t in lengths])
+    windows = measure.measure_windows(view, stream, measure.advantages(probed.spec, stream, lengths))
     lines = []
     for i, point in enumerate(surface(SIZE, windows, rng)):
         own = jax.random.fold_in(key, i + 1)

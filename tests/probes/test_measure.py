@@ -77,22 +77,21 @@ def test_the_reference_is_the_true_policy_gradient(drawn: Source, stream: Stream
 
 def test_three_biases_of_a_run_against_the_exact_ones(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
     view, lam = measure.policy_view(drawn.model, drawn.policy), drawn.spec.gae_lambda
-    weights = measure.advantages(drawn.spec, stream, 4)
-    own = measure.measure_own(view, stream, weights, measure.measure_windows(view, stream, [weights])[0])
+    [own] = measure.measure_windows(view, stream, measure.advantages(drawn.spec, stream, [4]))
     here = window_gradient(drawn, exact_chain, 4, lam)
     long, one = (through_the_network(drawn, exact_chain, exact_chain.estimated_advantage(60, x)) for x in (lam, 1.0))
     rng = np.random.default_rng(0)
     for found, exact in (
-        (own.windows.window_bias_gram, here - long),
-        (own.estimator_gram, long - one),
-        (own.windows.bias_gram, here - one),
+        (own.window_bias_gram, here - long),
+        (own.references.estimator_gram, long - one),
+        (own.bias_gram, here - one),
     ):
-        assert near(bias(found, own.reference_gram, rng).squared, float(exact @ exact))
+        assert near(bias(found, own.references.gram, rng).squared, float(exact @ exact))
 
 
 def test_chunks_do_not_change_what_is_measured(drawn: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     view = measure.policy_view(drawn.model, drawn.policy)
-    weights = measure.advantages(drawn.spec, stream, 4)
+    [weights] = measure.advantages(drawn.spec, stream, [4])
     monkeypatch.setattr(measure, "CHUNK_BYTES", 1 << 28)
     [whole] = measure.measure_windows(view, stream, [weights])
     assert len(measure.chunks(view, stream)) == 1
@@ -106,20 +105,20 @@ def test_chunks_do_not_change_what_is_measured(drawn: Source, stream: Stream, mo
 def test_several_windows_of_an_environment_are_one_variance(drawn: Source, stream: Stream) -> None:
     """The split into Terms 1 and 2 has the surface's total, and the lags of its windows."""
     view = measure.policy_view(drawn.model, drawn.policy)
-    weights = measure.advantages(drawn.spec, stream, 4)
+    [weights] = measure.advantages(drawn.spec, stream, [4])
     [windows] = measure.measure_windows(view, stream, [weights])
-    own = measure.measure_own(view, stream, weights, windows)
-    found = variance(own.lags, windows.row_gram, np.random.default_rng(0), num_envs=8)
+    lags = measure.measure_lags(view, stream, weights)
+    found = variance(lags, windows.row_gram, np.random.default_rng(0), num_envs=8)
     point = surface(32, [windows], np.random.default_rng(0))[0]
     assert found.total.value == pytest.approx(point.variance.value, rel=1e-4)
     assert found.total.value == pytest.approx(found.individual.value + found.covariance.value, rel=1e-6)
-    np.testing.assert_allclose(own.step_norms, measure.measure_step_norms(view, stream, weights), rtol=1e-4)
+    np.testing.assert_allclose(lags[:, 0], measure.measure_step_norms(view, stream, weights), rtol=1e-4)
     assert found.effective_sample_size.value == pytest.approx(32 / found.correlation_time.value, rel=1e-6)
 
 
 def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Stream) -> None:
     view, count = measure.policy_view(drawn.model, drawn.policy), 64
-    windows = measure.measure_windows(view, stream, [measure.advantages(drawn.spec, stream, t) for t in LENGTHS])
+    windows = measure.measure_windows(view, stream, measure.advantages(drawn.spec, stream, LENGTHS))
     points = surface(32, windows, np.random.default_rng(0))
     assert [(p.num_envs, p.num_steps) for p in points] == [(32, 1), (8, 4), (2, 16), (1, 32)]
     for i, point in enumerate(points):
@@ -134,7 +133,7 @@ def test_one_rollout_predicts_what_fresh_batches_show(drawn: Source, stream: Str
 def test_targets_of_the_critic(drawn: Source, stream: Stream, exact_chain: Chain) -> None:
     """E[R_T − R_reference] = E over states of E Â_T − E Â at λ = 1, for R = Â + V; and the critic's gradient."""
     spec, view, lam = drawn.spec, measure.critic_view(drawn.model), drawn.spec.gae_lambda
-    windows = measure.measure_windows(view, stream, [measure.errors(spec, stream, t) for t in (4, 32)])
+    windows = measure.measure_windows(view, stream, measure.errors(spec, stream, (4, 32)))
     points = target_points(spec, stream, surface(32, windows, np.random.default_rng(0)), np.random.default_rng(0))
 
     def expected(remaining: int, lam: float) -> np.ndarray:
@@ -154,9 +153,9 @@ def test_targets_of_the_critic(drawn: Source, stream: Stream, exact_chain: Chain
 
 def test_a_window_that_does_not_divide_the_rollout(drawn: Source, stream: Stream) -> None:
     view = measure.policy_view(drawn.model, drawn.policy)
-    weights = measure.advantages(drawn.spec, stream, 3)
+    four, weights = measure.advantages(drawn.spec, stream, [4, 3])
     assert weights.here.shape == (ENVS, 30)
-    found = measure.measure_windows(view, stream, [measure.advantages(drawn.spec, stream, 4), weights])[1]
+    found = measure.measure_windows(view, stream, [four, weights])[1]
     cut = stream._replace(observation=stream.observation[:, :30], action=stream.action[:, :30])
     [same] = measure.measure_windows(view, cut, [weights])
     np.testing.assert_allclose(found.row_gram, same.row_gram, rtol=1e-5, atol=1e-7)
@@ -170,7 +169,7 @@ def test_lengths_that_do_not_fit_together_are_measured_as_alone(
     drawn: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = measure.policy_view(drawn.model, drawn.policy)
-    weights = [measure.advantages(drawn.spec, stream, t) for t in (3, 4, 32)]
+    weights = measure.advantages(drawn.spec, stream, (3, 4, 32))
     whole = measure.measure_windows(view, stream, weights)
     monkeypatch.setattr(measure, "ROWS_BYTES", 1)
     for one, all_at_once in zip(measure.measure_windows(view, stream, weights), whole, strict=True):

@@ -19,7 +19,7 @@ def next_values(values: Array, last_value: Array, truncated: Array, final_values
 
 
 def gae(
-    rewards: Array, values: Array, next_value: Array, terminated: Array, ended: Array, gamma: float, lam: float
+    rewards: Array, values: Array, next_value: Array, terminated: Array, ended: Array, gamma: float, lam: float | Array
 ) -> Array:
     """Generalised advantage estimation (Schulman et al. 2016), [T] → [T].
 

@@ -15,7 +15,21 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from rollshape.gradients.gram import Trace, Traces, by_products, layer_gram, reshaped, scaled, summed
-from rollshape.gradients.intervals import Floats
+from rollshape.gradients.intervals import Floats, norm_estimate
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What windows are measured against, over as many steps as they take."""
+
+    gram: Floats  # [N₀, N₀] of rows by the reference, λ = 1 without truncation
+    estimator_gram: Floats  # [N₀, N₀] of rows at long T minus the reference's: estimator bias
+    gradient: Floats  # [P] the reference's mean
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether the reference gradient can be told from zero."""
+        return norm_estimate(self.gram).low > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,7 @@ class Windows:
     row_gram: Floats  # [N₀, N₀] of each environment's mean over all its windows
     bias_gram: Floats  # [N₀, N₀] of row minus reference row: total bias
     window_bias_gram: Floats  # [N₀, N₀] of row minus long-T row at the same λ: window bias
+    references: References
 
 
 @dataclass(frozen=True)
@@ -73,14 +88,20 @@ def windows(scores: Traces, weights: Sequence[Weights]) -> list[Windows]:
 
 def gathered(weights: Sequence[Weights], squares: ArrayLike, sums: ArrayLike) -> list[Windows]:
     """What `cut` found of `stacked` weights, as means of windows and Gram matrices."""
-    sizes = list({each.size: each for each in weights})
     squares, sums = np.asarray(squares, np.float64), np.asarray(sums)
+    behind = len(weights)
+    known: dict[int, tuple[Any, Any, References]] = {}
+    for size in {each.size: None for each in weights}:
+        true, long = (sums[:, i] / np.float32(size) for i in (behind, behind + 1))
+        mean = np.asarray(true.mean(0, dtype=np.float64))
+        known[size] = true, long, References(products(true), products(long - true), mean)
+        behind += 2
     found = []
     for k, each in enumerate(weights):
-        other = len(weights) + 2 * sizes.index(each.size)
-        here, reference, long = (sums[:, i] / np.float32(each.size) for i in (k, other, other + 1))
-        norms = squares[:, k] / (each.size * each.num_steps)
-        found.append(Windows(each.num_steps, norms, *(products(x) for x in (here, here - reference, here - long))))
+        true, long, references = known[each.size]
+        here, norms = sums[:, k] / np.float32(each.size), squares[:, k] / (each.size * each.num_steps)
+        row, bias, window_bias = (products(x) for x in (here, here - true, here - long))
+        found.append(Windows(each.num_steps, norms, row, bias, window_bias, references))
     return found
 
 

@@ -18,8 +18,9 @@ from rollshape.gradients.gram import gram, reshaped, scaled
 from rollshape.gradients.intervals import Estimate, Floats, Z, squared_norm
 from rollshape.gradients.minibatch import MinibatchPoint, minibatch_point, shuffled_minibatches
 from rollshape.gradients.variance import Components, Variance
+from rollshape.gradients.windows import References
 from rollshape.probes.collect import Source, Stream, estimates
-from rollshape.probes.measure import Own, View, measure_rows
+from rollshape.probes.measure import View, measure_rows
 from rollshape.probes.picture import Picture
 
 SHUFFLED, MINIBATCHES = 4, 16  # batches that are shuffled, and minibatches of each that are measured
@@ -75,15 +76,15 @@ def _draws(source: Source, num_steps: int, windows: int, key: Array) -> Iterator
         yield i * source.num_envs, source.draw(num_steps, 0, jax.random.fold_in(key, i))
 
 
-def measured_cosines(batches: Batches, found: Variance, own: Own) -> Cosines:
+def measured_cosines(batches: Batches, found: Variance, references: References) -> Cosines:
     """Pairwise, and to the reference; its length is the unbiased one, lest its own noise counts as a turn."""
     products = batches.gradients @ batches.gradients.T
     pairwise, to_mean = predicted_cosines(found.squared_norm.value, found.total.value)
-    if not own.has_signal:
+    if not references.has_signal:
         reason = "no signal: the reference gradient cannot be told from zero"
         return Cosines(pairwise_cosine(products), None, pairwise, to_mean, reason)
-    length = squared_norm(own.reference_gram)
-    agreement = reference_cosine(batches.gradients @ own.reference, np.diag(products), length)
+    length = squared_norm(references.gram)
+    agreement = reference_cosine(batches.gradients @ references.gradient, np.diag(products), length)
     return Cosines(pairwise_cosine(products), agreement, pairwise, to_mean)
 
 

@@ -8,8 +8,8 @@ resets there is no transition, and that step is left out: all T steps of a windo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -21,12 +21,12 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, start
+from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
-from rollshape.probes.stationary import BURN_IN, moved, stationary
+from rollshape.probes.stationary import BURN_IN, stationary
 from rollshape.training.loop import RunState, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, scale, seen
 from rollshape.training.rollout import Rollout, collect
@@ -36,7 +36,7 @@ from rollshape.training.update import advantages
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
-PIECE = 64  # steps that are collected in one call
+PIECE, TOGETHER = 64, 128  # steps that are collected in one call, and environments at most: programs for any T and N
 
 
 class Stream(NamedTuple):
@@ -85,55 +85,53 @@ class FunctionalSource(Source):
         assert isinstance(trainer.env, FunctionalEnv)
         self.env = trainer.env
         self._episodes = jax.device_put(state.episodes, jax.local_devices()[0]) if begin == "run" else None
+        self._parts = 1 if begin == "run" else math.ceil(num_envs / TOGETHER)
         if begin == "stationary":
             key = stream_key(self.spec.seed, "probe", 2**31 - 1)
-            self._length = int(_longest(self.env, self.policy, num_envs, self.model, self.moments, key))
+            self._length = int(self._burnt(key, (self.env.horizon, self.env.horizon + 1))[1])
 
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
+        length = num_steps + tail
+        parts = [self._pieces(num_steps, length, own) for own in jax.random.split(key, self._parts)]
+        return self._rewarded(_joined(parts, self.num_envs, num_steps, length))
+
+    def _pieces(self, num_steps: int, length: int, key: Array) -> list[Stream]:
+        """What some environments do, and a little more, in pieces."""
         burn, rest = jax.random.split(key)
-        acting = (self.env, self.policy)
         episodes = self._episodes
-        if episodes is None:
-            episodes = stationary(*acting, self.num_envs, self.model, self.moments, burn, self.burn_in)
+        if self.burn_in is not None:
+            episodes, _ = self._burnt(burn, self.burn_in)
         pieces = []
-        for first in range(0, num_steps + tail, PIECE):
+        for first in range(0, length, PIECE):
             own = jax.random.fold_in(rest, first)
-            episodes, piece = _followed(*acting, self.model, self.moments, episodes, own)
+            episodes, piece = _followed(self.env, self.policy, self.model, self.moments, episodes, own)
             pieces.append(piece if first < num_steps else piece._replace(observation=None, action=None))
-        return self._rewarded(_joined(pieces, num_steps, num_steps + tail))
+        return pieces
+
+    def _burnt(self, key: Array, burn_in: tuple[int, int]) -> tuple[Episode, Array]:
+        some = math.ceil(self.num_envs / self._parts)
+        found: tuple[Episode, Array] = stationary(self.env, self.policy, some, self.model, self.moments, key, burn_in)
+        return found
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _longest(
-    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array
-) -> Array:
-    """Steps of the longest episode that N environments play within the horizon."""
-    fresh, rest = jax.random.split(key)
+def _joined(parts: list[list[Stream]], num_envs: int, num_steps: int, length: int) -> Stream:
+    """Some environments' pieces, one after the other in time, for all environments: observations and actions up to T,
+    the rest up to L. NumPy's, for every slice of JAX's is a program of its own."""
+    ends = Stream(num_steps, num_steps, length + 1, *[length] * 5)  # type: ignore[arg-type]
 
-    def step(i: Array, carry: tuple[Episode, Array]) -> tuple[Episode, Array]:
-        episodes, longest = carry
-        following = moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
-        return following, jnp.maximum(longest, episodes.steps.max() + 1)
+    def whole(name: str) -> Array:
+        end, first = getattr(ends, name), getattr(parts[0][0], name)
+        out = np.empty((num_envs, end, *first.shape[2:]), first.dtype)
+        rows = 0
+        for pieces in parts:
+            for i, piece in enumerate(getattr(each, name) for each in pieces):
+                if piece is not None:
+                    kept = np.asarray(piece)[: num_envs - rows, : end - i * PIECE]
+                    out[rows : rows + len(kept), i * PIECE : i * PIECE + kept.shape[1]] = kept
+            rows += first.shape[0]
+        return jnp.asarray(out)
 
-    begun = jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
-    longest: Array = jax.lax.fori_loop(0, env.horizon, step, (begun, jnp.zeros((), jnp.int32)))[1]
-    return longest
-
-
-def _joined(pieces: list[Stream], num_steps: int, length: int) -> Stream:
-    """Pieces one after the other: observations and actions up to T, the rest up to L. NumPy's, for every slice of JAX's
-    is a program of its own."""
-
-    def whole(parts: Iterable[Any], end: int) -> Array:
-        return jnp.asarray(np.concatenate([np.asarray(part) for part in parts if part is not None], 1)[:, :end])
-
-    observation, action, values, *rest = zip(*pieces, strict=True)
-    return Stream(
-        whole(observation, num_steps),
-        whole(action, num_steps),
-        whole([*(np.asarray(value)[:, :-1] for value in values), np.asarray(values[-1])[:, -1:]], length + 1),
-        *(whole(parts, length) for parts in rest),
-    )
+    return Stream(*map(whole, Stream._fields))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -250,19 +248,21 @@ def estimates(
     """
     observed, length = stream.action.shape[1], stream.reward.shape[1]
     steps = num_steps or length
-    asked = replace(spec, env_kwargs=None, gae_lambda=spec.gae_lambda if lam is None else lam)  # hashable
+    same = replace(spec, env_kwargs=None)  # hashable
     size = observed if num_steps is None else observed // num_steps * num_steps
     edge = (np.arange(length) + 1) % steps == 0
-    estimate, target = (np.asarray(x)[:, :size] for x in _estimates(asked, stream, edge))
+    estimate, target = (
+        np.asarray(x)[:, :size] for x in _estimates(same, stream, edge, spec.gae_lambda if lam is None else lam)
+    )
     if spec.algo == "reinforce" and spec.baseline == "mean":
         estimate = estimate - estimate.mean()
     return estimate, target
 
 
 @partial(jax.jit, static_argnums=0)
-def _estimates(spec: Spec, stream: Stream, edge: Values) -> tuple[Array, Array]:
+def _estimates(spec: Spec, stream: Stream, edge: Values, lam: float) -> tuple[Array, Array]:
     """A window's edge is a time limit: it bootstraps from where the step led and cuts the trace. One program so serves
-    every T."""
+    every T and λ."""
     cut = edge & ~stream.terminated & ~stream.truncated
     blank: Any = None
     rollout = Rollout(
@@ -271,5 +271,5 @@ def _estimates(spec: Spec, stream: Stream, edge: Values) -> tuple[Array, Array]:
         final_value=jnp.where(cut, stream.value[:, 1:], stream.final_value).T, steps=blank, episode_return=blank,
         episode_length=blank, last_value=stream.value[:, -1],
     )  # fmt: skip
-    estimate, target = advantages(spec, rollout)
+    estimate, target = advantages(spec, rollout, lam)
     return estimate.T, target.T

@@ -7,7 +7,6 @@ for a chunk of environments and serve every estimator, for the gradient is linea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,10 +19,10 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.envs.host import Values
 from rollshape.geometry.divisors import divisors
 from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, step_norms
-from rollshape.gradients.intervals import Floats, norm_estimate
+from rollshape.gradients.intervals import Floats
 from rollshape.gradients.traces import policy_traces, value_traces
 from rollshape.gradients.variance import lag_products
-from rollshape.gradients.windows import Weights, Windows, cut, gathered, products, stacked
+from rollshape.gradients.windows import Weights, Windows, cut, gathered, stacked
 from rollshape.probes.collect import Stream, estimates
 from rollshape.training.spec import Spec
 
@@ -71,46 +70,31 @@ def _value_scores(model: ActorCritic, observation: Array, _: Array) -> tuple[Tra
     return value_traces(model, observation)
 
 
-def advantages(spec: Spec, stream: Stream, num_steps: int) -> Weights:
-    """The policy's weights: advantages at T; of the same λ without an edge; and of λ = 1 without an edge."""
-    return _weights(num_steps, *(each[0] for each in _three(spec, stream, num_steps)))
+def advantages(spec: Spec, stream: Stream, lengths: Sequence[int]) -> list[Weights]:
+    """The policy's weights: advantages at each T; of the same λ without an edge; and of λ = 1 without an edge."""
+    return _weights(lengths, lambda *asked: estimates(spec, stream, *asked)[0])
 
 
-def errors(spec: Spec, stream: Stream, num_steps: int) -> Weights:
+def errors(spec: Spec, stream: Stream, lengths: Sequence[int]) -> list[Weights]:
     """The critic's weights: 2(V − R) with the targets R of each."""
     values = np.asarray(stream.value)
-    return _weights(
-        num_steps, *(2 * (values[:, : each[1].shape[1]] - each[1]) for each in _three(spec, stream, num_steps))
-    )
+
+    def error(*asked: Any) -> Values:
+        targets = estimates(spec, stream, *asked)[1]
+        return np.asarray(2 * (values[:, : targets.shape[1]] - targets))
+
+    return _weights(lengths, error)
 
 
-def _three(spec: Spec, stream: Stream, num_steps: int) -> tuple[tuple[Values, Values], ...]:
-    return estimates(spec, stream, num_steps), estimates(spec, stream), estimates(spec, stream, lam=1.0)
-
-
-def _weights(num_steps: int, here: Values, long: Values, reference: Values) -> Weights:
-    size = here.shape[1]
-    return Weights(num_steps, here, long[:, :size], reference[:, :size])
-
-
-@dataclass(frozen=True)
-class Own:
-    """What is said of the run's own T, and of the references: per environment, and Gram matrices [N, N]."""
-
-    lags: Floats  # [N, T] lag products, means over windows
-    windows: Windows
-    estimator_gram: Floats  # of rows at long T minus the reference's
-    reference_gram: Floats
-    reference: Floats  # [P] the reference gradient
-
-    @property
-    def step_norms(self) -> Floats:
-        return np.asarray(self.lags[:, 0])
-
-    @property
-    def has_signal(self) -> bool:
-        """Whether the reference gradient can be told from zero."""
-        return norm_estimate(self.reference_gram).low > 0
+def _weights(lengths: Sequence[int], of: Callable[..., Values]) -> list[Weights]:
+    """What is `of` (T, λ), at each T beside the same long T and the same reference."""
+    long, reference = of(), of(None, 1.0)
+    found = []
+    for length in lengths:
+        here = of(length)
+        size = here.shape[1]
+        found.append(Weights(length, here, long[:, :size], reference[:, :size]))
+    return found
 
 
 def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> list[Windows]:
@@ -126,18 +110,12 @@ def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> l
     return found
 
 
-def measure_own(view: View, stream: Stream, own: Weights, windows: Windows) -> Own:
-    """Lags within windows of the run's own T, and the references over the same steps."""
-    extra = 8 * own.num_steps  # Gram blocks and their diagonals
-    parts = [
-        (_lags(traces, here, own.num_steps), _rows(traces, off), _rows(traces, reference))
-        for traces, here, off, reference in traced(
-            view, stream, own.here, own.long - own.reference, own.reference, extra=extra
-        )
-    ]
-    lags, estimator, true = (np.concatenate(part) for part in zip(*parts, strict=True))
-    gradient = np.asarray(true.mean(0, dtype=np.float64))
-    return Own(lags.astype(np.float64), windows, products(estimator), products(true), gradient)
+def measure_lags(view: View, stream: Stream, weights: Weights) -> Floats:
+    """Lag products within windows of T steps, means over each environment's, [N, T]; lag 0 is the mean |g_t|²."""
+    extra = 8 * weights.num_steps  # Gram blocks and their diagonals
+    parts = traced(view, stream, weights.here, extra=extra)
+    found = [_lags(traces, here, weights.num_steps) for traces, here in parts]
+    return np.concatenate(found).astype(np.float64)
 
 
 def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:

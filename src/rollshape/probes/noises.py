@@ -75,7 +75,7 @@ def step_noises(
     length = max(horizon or _horizon(spec.gamma, env), steps)
     model, moments = on_one_device(state)
     burn, act, place, play = jax.random.split(jax.random.key(seed), 4)
-    episodes = stationary(env, trainer.policy, num_states, model, moments, burn, horizons(env))
+    episodes = stationary(env, trainer.policy, num_states, model, moments, burn, horizons(env))[0]
     observations = jnp.repeat(seen(moments, episodes.observation)[:, None], num_actions, 1)
     actions = sample(trainer.policy, act, model(observations)[0])
     left = jax.random.randint(place, (num_states,), 1, steps + 1)

@@ -155,8 +155,10 @@ def _measured(
     lengths = window_lengths(trainer, ask, drawn.num_envs)
     stream = drawn.draw(max(lengths), tail_steps(trainer), _key(ask, update, "long"))
     told(f"policy: windows of {lengths[0]} to {lengths[-1]} steps")
-    windows = measure.measure_windows(view, stream, [measure.advantages(spec, stream, t) for t in lengths])
-    seen = int((windows[lengths.index(steps)].window_norms > 0).sum())
+    weights = measure.advantages(spec, stream, lengths)
+    windows = measure.measure_windows(view, stream, weights)
+    own = windows[lengths.index(steps)]
+    seen = int((own.window_norms > 0).sum())
     if seen < 2:
         raise RunError(
             "run",
@@ -164,8 +166,8 @@ def _measured(
             "Probe a later checkpoint, or use more --num-envs.",
         )
     told("lags")
-    own = measure.measure_own(view, stream, measure.advantages(spec, stream, steps), windows[lengths.index(steps)])
-    found = variance(own.lags, own.windows.row_gram, rng, num_envs=envs)
+    lags = measure.measure_lags(view, stream, weights[lengths.index(steps)])
+    found = variance(lags, own.row_gram, rng, num_envs=envs)
     critic, value_scales = (
         _critic(drawn, stream, lengths, size, steps, envs, rng, told) if has("critic") else ([], None)
     )
@@ -177,7 +179,7 @@ def _measured(
         )  # fmt: skip
         told("minibatches")
         table = minibatch_table(view, batches, found, plan.minibatch_size, rng)
-        cosine, collected = measured_cosines(batches, found, own), collected_variance(batches.gradients)
+        cosine, collected = measured_cosines(batches, found, own.references), collected_variance(batches.gradients)
     split = phases = None
     if has("noises"):
         told("three noises")
@@ -194,17 +196,15 @@ def _measured(
         command=_command(path, update, ask),
         geometry=_geometry(trainer, drawn, ask, lengths),
         variance=found,
-        noise_scale=noise_scales(
-            own.step_norms, own.windows.row_gram, steps, rng, window_norms=own.windows.window_norms, num_envs=envs
-        ),
+        noise_scale=noise_scales(lags[:, 0], own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs),
         value_noise_scale=value_scales,
         minibatch=table,
         collected=collected,
         cosine=cosine,
         bias={
-            "window": bias(own.windows.window_bias_gram, own.reference_gram, rng),
-            "estimator": bias(own.estimator_gram, own.reference_gram, rng),
-            "total": bias(own.windows.bias_gram, own.reference_gram, rng),
+            "window": bias(own.window_bias_gram, own.references.gram, rng),
+            "estimator": bias(own.references.estimator_gram, own.references.gram, rng),
+            "total": bias(own.bias_gram, own.references.gram, rng),
         },
         horizon=horizon,
         surface=points.pop(size),
@@ -226,9 +226,10 @@ def _critic(
         return [], None
     view = measure.critic_view(drawn.model)
     told(f"critic: windows of {lengths[0]} to {lengths[-1]} steps")
-    windows = measure.measure_windows(view, stream, [measure.errors(spec, stream, t) for t in lengths])
+    weights = measure.errors(spec, stream, lengths)
+    windows = measure.measure_windows(view, stream, weights)
     own = windows[lengths.index(steps)]
-    norms = measure.measure_step_norms(view, stream, measure.errors(spec, stream, steps))
+    norms = measure.measure_step_norms(view, stream, weights[lengths.index(steps)])
     scales = noise_scales(norms, own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs)
     return target_points(spec, stream, surface(size, windows, rng), rng), scales
 

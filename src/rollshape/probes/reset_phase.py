@@ -90,7 +90,8 @@ def reset_phase(
         _played, env, trainer.policy, replace(spec, env_kwargs=None), plan.num_steps, model, moments, rewards
     )
     burn, fresh, spread, together, own = jax.random.split(jax.random.key(seed), 5)
-    staggered = play(stationary(env, trainer.policy, num_envs, model, moments, burn, horizons(env)), spread)[1]
+    settled, _ = stationary(env, trainer.policy, num_envs, model, moments, burn, horizons(env))
+    staggered = play(settled, spread)[1]
     updates = max(1, -(-env.horizon // plan.num_steps))
     chosen = sorted({1 + i * updates // min(num_phases, updates) for i in range(min(num_phases, updates))})
 

@@ -31,22 +31,24 @@ def moved(
 def stationary(
     env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
     burn_in: tuple[int, int],
-) -> Episode:  # fmt: skip
+) -> tuple[Episode, Array]:  # fmt: skip
     """Episodes [N] of fresh environments, each after a number of steps of its own, from `burn_in[0]` to below
-    `burn_in[1]`."""
+    `burn_in[1]`; and the steps of the longest episode that they played."""
     fresh, when, rest = jax.random.split(key, 3)
     least, most = burn_in
     counts = jax.random.randint(when, (num_envs,), least, most)
 
-    def step(i: Array, episodes: Episode) -> Episode:
+    def step(i: Array, carry: tuple[Episode, Array]) -> tuple[Episode, Array]:
+        episodes, longest = carry
         following = moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
         going = i < counts
         mixed: Episode = jax.tree.map(
             lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
         )
-        return mixed
+        return mixed, jnp.maximum(longest, jnp.where(going, episodes.steps + 1, 0).max())
 
-    burnt: Episode = jax.lax.fori_loop(0, most, step, jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs)))
+    begun = jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
+    burnt: tuple[Episode, Array] = jax.lax.fori_loop(0, most, step, (begun, jnp.zeros((), jnp.int32)))
     return burnt
 
 

@@ -63,6 +63,7 @@ def _finished(
     vector, raster, table = io.StringIO(), io.BytesIO(), io.StringIO()
     none = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     drawing.savefig(vector, format="svg", transparent=True, metadata=none)
+    drawing.set_layout_engine("none")  # as it was laid out: that takes as long as drawing it
     drawing.savefig(raster, format="png", dpi=130, facecolor="white")
     csv.writer(table, lineterminator="\n").writerows(rows)
     return Figure(

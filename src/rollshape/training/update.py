@@ -73,19 +73,20 @@ def new_learner(spec: Spec, model: ActorCritic) -> Learner:
     return Learner(model, adam(spec).init(ravel_pytree(model)[0]), jnp.asarray(spec.learning_rate), jnp.zeros((), bool))
 
 
-def advantages(spec: Spec, rollout: Rollout) -> tuple[Array, Array]:
+def advantages(spec: Spec, rollout: Rollout, gae_lambda: float | Array | None = None) -> tuple[Array, Array]:
     """(advantages, value targets) of a shard, each [T, N]; REINFORCE's mean is subtracted later.
 
     REINFORCE without a critic cuts the return of an episode off where the window or a time limit ends it; with the
-    value baseline it bootstraps there.
+    value baseline it bootstraps there. A λ that is given stands for the spec's.
     """
+    lam = spec.gae_lambda if gae_lambda is None else gae_lambda
     ended = rollout.terminated | rollout.truncated
     following = jax.vmap(next_values, (1, 0, 1, 1), 1)(
         rollout.value, rollout.last_value, rollout.truncated, rollout.final_value
     )
     if spec.algo != "reinforce":
         estimate = jax.vmap(gae, (1, 1, 1, 1, 1, None, None), 1)(
-            rollout.reward, rollout.value, following, rollout.terminated, ended, spec.gamma, spec.gae_lambda
+            rollout.reward, rollout.value, following, rollout.terminated, ended, spec.gamma, lam
         )
         return estimate, estimate + rollout.value
     rest = following if spec.baseline == "value" else jnp.zeros_like(following)
