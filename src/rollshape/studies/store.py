@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -50,11 +51,13 @@ class Progress:
 
 
 class Store:
-    """A study's folder. Any number of processes may use it at once."""
+    """A study's folder. Any number of processes and threads may use it at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.journal = path / "journal.jsonl"
+        self._reading, self._read = threading.Lock(), 0  # bytes of the journal that `_progress` knows of
+        self._progress: dict[str, Progress] = {}
 
     def begin(self, study: Study) -> None:
         """Make the folder this study's, or go on with it; points and seeds may have been added meanwhile."""
@@ -101,27 +104,33 @@ class Store:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Every whole event, in order."""
-        if not self.journal.exists():
-            return
-        for line in self.journal.read_bytes().split(b"\n"):
-            try:
-                event = json.loads(line)
-            except ValueError:  # torn, or empty
-                continue
-            if isinstance(event, dict) and "event" in event:
-                yield event
+        if self.journal.exists():
+            yield from _events(self.journal.read_bytes())
 
     def progress(self) -> dict[str, Progress]:
         """Trial → how it stands; a trial that never ended is absent. What has ended well cannot be undone."""
-        found: dict[str, Progress] = {}
-        for event in self.events():
-            if event["event"] != "end":
-                continue
-            before = found.get(event["trial"], Progress())
-            if not before.final:
-                result = Result(event["state"], event["cause"], event["reason"], event["summary"])
-                found[event["trial"]] = Progress(result, before.failures + (result.state == "failed"))
-        return found
+        with self._reading:
+            for event in self._news():
+                if event["event"] != "end":
+                    continue
+                before = self._progress.get(event["trial"], Progress())
+                if not before.final:
+                    result = Result(event["state"], event["cause"], event["reason"], event["summary"])
+                    failures = before.failures + (result.state == "failed")
+                    self._progress[event["trial"]] = Progress(result, failures)
+            return dict(self._progress)
+
+    def _news(self) -> Iterator[dict[str, Any]]:
+        """Events since the last look."""
+        if not self.journal.exists():
+            return
+        with self.journal.open("rb") as file:
+            file.seek(self._read)
+            lines = file.read()
+        end = lines.rfind(b"\n") + 1
+        last = list(_events(lines[end:]))  # it may still be under way
+        self._read += len(lines) if last else end
+        yield from (*_events(lines[:end]), *last)
 
     def begins(self, trial: str) -> None:
         self.append({"event": "begin", "trial": trial, "pid": os.getpid(), "host": socket.gethostname()})
@@ -162,6 +171,16 @@ class Store:
         """Moment → what was measured there."""
         files = sorted((self.path / "probes" / trial).glob("[0-9]*.json"), key=lambda file: float(file.stem))
         return {float(file.stem): json.loads(file.read_text()) for file in files}
+
+
+def _events(lines: bytes) -> Iterator[dict[str, Any]]:
+    for line in lines.split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:  # torn, or empty
+            continue
+        if isinstance(event, dict) and "event" in event:
+            yield event
 
 
 class Claim:
