@@ -53,15 +53,19 @@ def test_all_lengths_at_once_are_each_alone(short: int, monkeypatch: pytest.Monk
         size, length = each.size, each.num_steps
         means = (steps[:, :size] * each.here[..., None]).reshape(ENVS, size // length, length, -1).mean(2)
         np.testing.assert_allclose(found.window_norms, (means**2).sum(-1).mean(1), rtol=1e-5)
-        rows = {
-            "row_gram": each.here,
-            "bias_gram": each.here - each.reference,
-            "window_bias_gram": each.here - each.long,
-        }
-        for name, weight in rows.items():
+        rows = [
+            (found.row_gram, each.here),
+            (found.bias_gram, each.here - each.reference),
+            (found.window_bias_gram, each.here - each.long),
+            (found.references.gram, each.reference),
+            (found.references.estimator_gram, each.long - each.reference),
+        ]
+        for products, weight in rows:
             row = (steps[:, :size] * weight[..., None]).mean(1)
             wanted = row @ row.T
-            np.testing.assert_allclose(getattr(found, name), wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+            np.testing.assert_allclose(products, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+        true = (steps[:, :size] * each.reference[..., None]).mean((0, 1))
+        np.testing.assert_allclose(found.references.gradient, true, rtol=1e-4, atol=1e-5)
 
 
 def test_sums_are_laid_out_like_rows() -> None:

@@ -19,7 +19,7 @@ from jax import Array
 CHUNK = 1 << 25  # floats of one layer's gradients that are held at once
 SHORT = 32  # terms of a sum up to which their products are quicker than the sum of outer products, whatever it counts
 
-_einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)  # an accelerator's default keeps three digits
+einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)  # an accelerator's default keeps three digits
 
 
 class Trace(eqx.Module):
@@ -101,7 +101,7 @@ def row_gram(left: Traces, right: Traces | None = None) -> Array:
 
     def layer(a: Trace, b: Trace) -> Array:
         parts = zip(_slices(a), _slices(b), strict=True)
-        return _sum(_einsum("np,mp->nm", _window_gradients(x), _window_gradients(y)) for x, y in parts)
+        return _sum(einsum("np,mp->nm", _window_gradients(x), _window_gradients(y)) for x, y in parts)
 
     return _sum(layer(a, b) for a, b in zip(left, left if right is None else right, strict=True))
 
@@ -144,7 +144,7 @@ def mean_gradient(traces: Traces) -> tuple[LayerGradient, ...]:
         inputs, errors = _flat(trace.inputs), _flat(trace.errors)
         steps = inputs.shape[0] // trace.positions
         bias = errors.sum(0) if trace.bias else jnp.zeros(errors.shape[1])
-        return LayerGradient(_einsum("si,so->io", inputs, errors) / steps, bias / steps)
+        return LayerGradient(einsum("si,so->io", inputs, errors) / steps, bias / steps)
 
     return tuple(layer(trace) for trace in traces)
 
@@ -158,7 +158,7 @@ def dots(traces: Traces, gradient: Sequence[LayerGradient]) -> Array:
     """⟨g_i, G⟩ of each step with one direction, a·W_G·δ + b_G·δ: traces [..., …] → [...]."""
 
     def layer(trace: Trace, direction: LayerGradient) -> Array:
-        along = _einsum("...i,io->...o", jnp.asarray(trace.inputs), direction.weight) + direction.bias
+        along = einsum("...i,io->...o", jnp.asarray(trace.inputs), direction.weight) + direction.bias
         product = (along * trace.errors).sum(-1)
         return product.sum(-1) if trace.shared else product
 
@@ -181,19 +181,19 @@ def layer_gram(left: Trace, right: Trace) -> Array:
     gradients costs in·out a pair. The cheaper of the two is taken.
     """
     if not left.shared:
-        inputs = _einsum("si,ri->sr", left.inputs, right.inputs)
-        return (inputs + left.bias) * _einsum("so,ro->sr", left.errors, right.errors)
+        inputs = einsum("si,ri->sr", left.inputs, right.inputs)
+        return (inputs + left.bias) * einsum("so,ro->sr", left.errors, right.errors)
     (s, p, i), r, o = left.inputs.shape, right.inputs.shape[0], left.errors.shape[-1]
     if s * r * p**2 * (i + o) <= (s + r) * p * i * o + s * r * i * o:
-        inputs = _einsum("spi,rqi->sprq", left.inputs, right.inputs)
-        return _einsum("sprq,sprq->sr", inputs + left.bias, _einsum("spo,rqo->sprq", left.errors, right.errors))
-    return _einsum("sx,rx->sr", jax.vmap(summed)(left), jax.vmap(summed)(right))
+        inputs = einsum("spi,rqi->sprq", left.inputs, right.inputs)
+        return einsum("sprq,sprq->sr", inputs + left.bias, einsum("spo,rqo->sprq", left.errors, right.errors))
+    return einsum("sx,rx->sr", jax.vmap(summed)(left), jax.vmap(summed)(right))
 
 
 def summed(trace: Trace) -> Array:
     """Σ a ⊗ δ over all leading axes, flat, and Σ δ behind it where there is a bias."""
     inputs, errors = _flat(trace.inputs), _flat(trace.errors)
-    weight = _einsum("xi,xo->io", inputs, errors).reshape(-1)
+    weight = einsum("xi,xo->io", inputs, errors).reshape(-1)
     return jnp.concatenate([weight, errors.sum(0)]) if trace.bias else weight
 
 

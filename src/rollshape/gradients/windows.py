@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from rollshape.gradients.gram import Trace, Traces, by_products, layer_gram, reshaped, scaled, summed
+from rollshape.gradients.gram import Trace, Traces, by_products, einsum, layer_gram, reshaped, scaled, summed
 from rollshape.gradients.intervals import Floats, norm_estimate
 
 
@@ -106,9 +106,9 @@ def gathered(weights: Sequence[Weights], squares: ArrayLike, sums: ArrayLike) ->
 
 
 def products(rows: ArrayLike) -> Floats:
-    """Gram matrix of rows [N, P], without a copy of them in double precision."""
-    rows = jnp.asarray(rows)
-    return np.asarray(jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST), np.float64)
+    """Gram matrix of rows [N, P], without a copy of them in double precision; NumPy's computes one half of it only."""
+    rows = np.asarray(rows)
+    return np.asarray(rows @ rows.T, np.float64)
 
 
 def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list[Array], list[Array]]:
@@ -125,17 +125,30 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
                 window = np.arange(block) // length
                 together = found * (window[:, None] == window) * own[:, :, None] * own[:, None]
                 squares[k] = together.sum((1, 2)).reshape(envs, -1).sum(1)
-    sums = []
-    for k in range(count):
-        length = steps if k >= len(lengths) or k in squares else lengths[k]
-        size = steps // length * length
-        first = Trace(trace.inputs[:, :size], trace.errors[:, :size], trace.bias, trace.shared)
-        parts = reshaped(scaled([first], weights[:, k, :size]), 2, (envs * (size // length), length))
-        gradients = jax.vmap(summed)(parts[0])
-        if k < len(lengths) and k not in squares:
+    known = [k for k in range(count) if k in squares or k >= len(lengths)]
+    sums = dict(zip(known, jnp.moveaxis(_sums(trace, weights[:, np.array(known)]), 1, 0), strict=True))
+    for k, length in enumerate(lengths):
+        if k not in sums:
+            size = steps // length * length
+            first = Trace(trace.inputs[:, :size], trace.errors[:, :size], trace.bias, trace.shared)
+            [parts] = reshaped(scaled([first], weights[:, k, :size]), 2, (envs * (size // length), length))
+            gradients = jax.vmap(summed)(parts)
             squares[k] = (gradients**2).sum(1).reshape(envs, -1).sum(1)
-        sums.append(gradients.reshape(envs, size // length, -1).sum(1))
-    return [squares[k] for k in range(len(lengths))], sums
+            sums[k] = gradients.reshape(envs, size // length, -1).sum(1)
+    return [squares[k] for k in range(len(lengths))], [sums[k] for k in range(count)]
+
+
+def _sums(trace: Trace, weights: Array) -> Array:
+    """Sums over all steps for weights [N, K, T] → [N, K, P]: one product of matrices for all K."""
+    (envs, count, steps), width = weights.shape, trace.errors.shape[-1]
+    terms = steps * trace.positions
+    inputs = trace.inputs.reshape(envs, terms, trace.inputs.shape[-1])
+    factors = jnp.repeat(jnp.swapaxes(weights, 1, 2), trace.positions, 1)
+    errors = (factors[..., None] * trace.errors.reshape(envs, terms, 1, width)).reshape(envs, terms, count * width)
+    by_weight = einsum("nxi,nxo->nio", inputs, errors).reshape(envs, inputs.shape[-1], count, width)
+    by_bias = errors.sum(1).reshape(envs, 1, count, width)
+    both = jnp.concatenate([by_weight, by_bias], 1) if trace.bias else by_weight
+    return jnp.swapaxes(both, 1, 2).reshape(envs, count, trace.size)
 
 
 def _blocks(lengths: Sequence[int]) -> list[int]:
