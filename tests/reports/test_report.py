@@ -11,7 +11,7 @@ from tests.reports.runs import folder_of, probe_document, spec_of, write_run
 
 from rollshape.cli import main
 from rollshape.errors import RequestError
-from rollshape.reports.report import write_report
+from rollshape.reports.report import OTHER_SIZES, gather, summary, write_report
 from rollshape.studies.store import Result, Store
 from rollshape.studies.study import study_from
 from rollshape.studies.trials import expand
@@ -108,6 +108,14 @@ def test_the_conclusion_comes_first_and_says_what_the_runs_hold(written: Path) -
     assert "A probe&#x27;s h = 1 would have chosen 32×64: regret" not in text  # 0.1 + 0.9 is the least at h = 1
     assert "A probe&#x27;s h = 1 would have chosen 1024×2" in text
     assert "A probe&#x27;s measured h would have chosen 2×1024: regret 0 [0, " in text  # 0.1 + 4/10
+
+
+def test_a_ranking_of_other_sizes_says_what_it_leaves_out(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    material = gather(written)
+    assert OTHER_SIZES not in summary(material)
+    for group in material.tasks[0].groups[1:]:
+        monkeypatch.setitem(group.plan, "rollout_size", 4096)
+    assert OTHER_SIZES in summary(material)
 
 
 def test_what_went_wrong_is_told(written: Path) -> None:

@@ -39,6 +39,10 @@ STORIES = {
     "seconds": "What a second is worth, on the machine that ran it: compiling and scoring left out.",
     "gradient_steps": "What a gradient step is worth.",
 }
+OTHER_SIZES = (
+    "These shapes collect different amounts before an update, and the error of a batch does not know how many updates "
+    "the budget buys: a probe orders them by that error alone."
+)
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def summary(material: Material) -> list[str]:
         lines.append(f"{runs} run{'s' if runs != 1 else ''} a shape {'is' if runs == 1 else 'are'} an anecdote: "
                      f"from {ENOUGH} on intervals are bootstrapped.")  # fmt: skip
     for task in material.tasks:
-        lines += [_tested(test) for test in ranking.tests(task) if test.measure == "final return"]
+        tested = [_tested(test) for test in ranking.tests(task) if test.measure == "final return"]
+        lines += tested + [OTHER_SIZES] * (bool(tested) and not ranking.same_size(task))
     settled = [claim for claim in material.claims if claim.aside and claim.answer != "not settled"]
     return lines + [f"“{claim.aside}”: {claim.answer}. {' '.join(claim.reasons)}" for claim in settled]
 
@@ -230,8 +235,7 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
                       f"(95 % bootstrap). Then the pairs of shapes whose order the runs settle with probability > "
                       f"{SEPARATED}: how many are in the predicted order."))  # fmt: skip
         if not ranking.same_size(task):
-            blocks.append(Text("These shapes collect different amounts before an update. The error of a batch does not "
-                               "know how many updates the budget buys: mind that with this ranking."))  # fmt: skip
+            blocks.append(Text(OTHER_SIZES))
         finals = task.scores()
         if finals:
             blocks.append(figures.predicted(f"predicted-{number}", found, task, finals,
