@@ -104,24 +104,23 @@ def to_threshold(curves: Sequence[Curve], threshold: float, resamples: int = RES
     times, events = np.array([time for time, _ in found]), np.array([event for _, event in found])
     chance = np.random.default_rng(0)
     drawn = chance.integers(0, len(found), (resamples, len(found)))
-    medians = np.sort([_median(times[pick], events[pick]) for pick in drawn])
+    medians = np.sort(_medians(times[drawn], events[drawn]))
     low, high = medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
-    return Reached(
-        threshold, int(events.sum()), len(found), *(_bounded(value) for value in (_median(times, events), low, high))
-    )
+    [median] = _medians(times[None], events[None])
+    return Reached(threshold, int(events.sum()), len(found), *(_bounded(value) for value in (median, low, high)))
 
 
 def _bounded(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _median(times: Floats, events: Any) -> float:
-    """Kaplan–Meier: the first time at which S(t) = Π (1 − dᵢ/nᵢ) ≤ ½; infinite if it never is."""
-    alive, survival = len(times), 1.0
-    for time in np.unique(times):
-        here = times == time
-        survival *= 1 - events[here].sum() / alive
-        if survival <= 0.5 + 1e-12:
-            return float(time)
-        alive -= int(here.sum())
-    return np.inf
+def _medians(times: Floats, events: Any) -> Floats:
+    """Kaplan–Meier, for samples [R, n]: the first time at which S(t) = Π (1 − dᵢ/nᵢ) ≤ ½; infinite if it never is.
+
+    Run by run the product is the same: (n − d)/n = (n − 1)/n · (n − 2)/(n − 1) ⋯, who got there before who gave up.
+    """
+    order = np.lexsort((~events, times), axis=-1)
+    times, events = (np.take_along_axis(each, order, -1) for each in (times, events))
+    survival = np.cumprod(1 - events / np.arange(times.shape[1], 0, -1), axis=1)
+    half = survival <= 0.5 + 1e-12
+    return np.where(half.any(1), np.take_along_axis(times, half.argmax(1)[:, None], 1)[:, 0], np.inf)

@@ -46,13 +46,16 @@ def diagnose(path: Path, target: float | None = None) -> list[Diagnosis]:
     of Gymnasium's registry, if it has one.
     """
     records = read_records(path)
-    return [_diagnosed(record, records, target) for record in records]
+    tasks: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        tasks.setdefault(record.task, []).append(record)
+    best = {name: best_end(task) if len(task) > 1 else None for name, task in tasks.items()}
+    return [_diagnosed(record, tasks[record.task], best[record.task], target) for record in records]
 
 
-def _diagnosed(record: Record, records: Sequence[Record], target: float | None) -> Diagnosis:
-    task = [other for other in records if other.task == record.task]
+def _diagnosed(record: Record, task: Sequence[Record], best: float | None, target: float | None) -> Diagnosis:
     solved = solved_at(record.spec["env"]) if target is None else target
-    judgement = judge(record.rows, record.status, solved, best_end(task) if len(task) > 1 else None)
+    judgement = judge(record.rows, record.status, solved, best)
     if not judgement.bad:
         return Diagnosis(record, judgement, [], [])
     suspects, cleared = ranked(record, [other for other in task if other.group != record.group])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,12 @@ class Record:
     def shape(self) -> str:
         return f"{self.plan['num_envs']}×{self.plan['num_steps']}"
 
-    @property
+    @cached_property
     def group(self) -> tuple[Any, ...]:
         """Runs of one group differ in the seed only."""
         return tuple((name, str(value)) for name, value in self.spec.items() if name not in NOT_THE_SHAPE)
 
-    @property
+    @cached_property
     def task(self) -> tuple[str, ...]:
         """Runs of one task can be compared by their scores."""
         return tuple(str(self.spec.get(name)) for name in ("env", "env_kwargs"))
