@@ -59,6 +59,25 @@ def test_draws_are_independent_and_repeat(opened: Opened) -> None:
     assert first.value.shape == (64, 7)
 
 
+def test_pieces_of_time_and_groups_of_environments_are_put_together(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """65 environments in three groups of 22, 73 steps in pieces of 64: the chain's phase goes on by one a step."""
+    trainer, state = opened
+    monkeypatch.setattr("rollshape.probes.collect.TOGETHER", 32)
+    drawn = source(trainer, state, 65, "stationary")
+    stream = drawn.draw(70, 3, KEY)
+    assert stream.reward.shape == (65, 73)
+    assert stream.value.shape == (65, 74)
+    observation = np.asarray(stream.observation)
+    assert observation.shape[:2] == (65, 70)
+    phase = observation.argmax(2) // 8
+    assert ((np.diff(phase, axis=1) % 4) == 1).all()
+    values = drawn.model(stream.observation.reshape(65 * 70, -1))[1].reshape(65, 70)
+    np.testing.assert_allclose(stream.value[:, :70], values, rtol=1e-4, atol=1e-5)
+    assert not np.array_equal(observation[:22], observation[22:44])
+
+
 @pytest.mark.parametrize("changes", [{}, {"algo": "reinforce"}, {"algo": "reinforce", "baseline": "none"}])
 def test_windows_are_what_training_would_see(changes: dict[str, Any]) -> None:
     """Terminations, time limits and edges: each window against `advantages` of a rollout that ends there."""
