@@ -6,10 +6,11 @@ import pytest
 
 from rollshape.errors import RequestError
 from rollshape.reports.report import write_report
-from rollshape.studies.execute import probes
+from rollshape.studies.execute import affordable, probes
 from rollshape.studies.run import run_study
 from rollshape.studies.study import Study, study_from
 from rollshape.studies.trials import expand
+from rollshape.training.spec import Spec
 
 
 def tiny(**more: object) -> Study:
@@ -52,6 +53,16 @@ def test_what_can_be_asked_of_probes() -> None:
     for wrong in (31, 64.5, True, "many"):
         with pytest.raises(RequestError, match="num_envs is"):
             tiny(probe={"num_envs": wrong})
+
+
+@pytest.mark.parametrize(
+    ("env", "num_envs", "enough"),
+    [("envpool:HalfCheetah-v5", 64, True), ("envpool:HalfCheetah-v5", 128, False), ("CartPole-v1", 1024, True)],
+)
+def test_batches_of_host_environments_must_be_affordable(env: str, num_envs: int, enough: bool) -> None:
+    """HalfCheetah's episodes have 1,000 steps: 8 batches of 128 environments burn in more than 4 × 300k."""
+    spec = Spec(env=env, num_envs=num_envs, rollout_size=2048, total_timesteps=300_000)
+    assert affordable(spec) is enough
 
 
 def test_metaworld_takes_at_most_512_environments() -> None:

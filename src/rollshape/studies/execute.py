@@ -15,6 +15,8 @@ from rollshape.training.spec import Spec
 
 KEPT = 10  # checkpoints of a trial that is probed: between them h is measured
 BATCHES = 8  # of the run's shape, collected amid the run: brute force beside the prediction
+DEAREST = 4  # times the steps of the training that they may take on the host; a pure function hardly feels them
+LENGTH = 1000  # steps of an episode of which nobody has said how long it may be
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "Cannot allocate memory")
 
 
@@ -64,14 +66,15 @@ def probes(
     """(share of the run, the document of its probe) of those that are not `known` yet, each at the nearest checkpoint
     that was kept.
 
-    h is that of the whole run and measured once, with pictures of cosines; amid the run batches are collected and other
-    rollout sizes looked at. What cannot be measured leaves its reason instead of a document.
+    h is that of the whole run and measured once, with pictures of cosines; amid the run batches are collected, if they
+    are affordable, and other rollout sizes looked at. What cannot be measured leaves its reason instead of a document.
     """
     from rollshape.probes.probe import probe
     from rollshape.probes.rewards import probe_rewards
     from rollshape.training import checkpoint
 
-    rewards = RunDirectory(out).spec().algo == "rrd"
+    spec = RunDirectory(out).spec()
+    rewards = spec.algo == "rrd"
     stored = [checkpoint.update_of(path) for path in checkpoint.stored(RunDirectory(out).checkpoints)]
     updates = RunDirectory(out).read()["plan"]["num_updates"]
     horizon: dict[str, Any] | None = None
@@ -81,7 +84,7 @@ def probes(
             continue
         nearest = min(stored, key=lambda update: abs(update - share * updates))
         amid = share == at[len(at) // 2]
-        parts = ["sizes", "batches"] * amid + ["pictures"] * (share == at[0])
+        parts = ["sizes"] * amid + ["batches"] * (amid and affordable(spec)) + ["pictures"] * (share == at[0])
         asked: dict[str, Any] = {"num_envs": envs, "num_batches": BATCHES, "parts": ",".join(parts) or "none"}
         asked |= {} if horizon is None else {"horizon": horizon["value"] or 1.0}
         try:
@@ -100,6 +103,18 @@ def probes(
         del document["run_dir"]  # the folder may be moved
         command = document["command"].replace(shlex.quote(str(out)), "RUN_DIR")
         yield share, document | {"command": command} | ({} if rewards else {"horizon": horizon})
+
+
+def affordable(spec: Spec) -> bool:
+    """Whether batches can be collected: each of their environments takes one to two episodes first."""
+    from rollshape.envs.registry import kind
+    from rollshape.studies.registered import horizon
+
+    if kind(spec.env) == "functional":
+        return True
+    plan = spec.plan()
+    steps = BATCHES * plan.num_envs * (1.5 * (horizon(spec.env) or LENGTH) + plan.num_steps)
+    return steps <= DEAREST * spec.total_timesteps
 
 
 def _ended(spec: Spec, out: Path) -> Result | None:
