@@ -154,6 +154,8 @@ def test_two_points_that_are_one_run_and_a_study_without_a_legal_point_are_refus
 def test_flags_change_a_study() -> None:
     assert small().with_seeds(3).seeds == (0, 1, 2)
     assert small().with_env("Acrobot-v1").fixed["env"] == "Acrobot-v1"
+    probed = study_from({"grid": {"num_envs": [2]}, "probe": {"at": [0.5]}}, "x")
+    assert (probed.probe_at, probed.without_probes().probe_at) == ((0.5,), ())
     with pytest.raises(RequestError, match="--seeds"):
         small().with_seeds(0)
     with pytest.raises(RequestError, match="varies env"):

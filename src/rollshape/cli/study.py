@@ -31,6 +31,7 @@ class StudyArgs(CommonArgs):
     jobs: Annotated[int | None, "trials side by side (default: one a core)"] = None
     seeds: Annotated[int | None, "seeds for each point, instead of the study's own"] = None
     env: Annotated[str | None, "another environment than the study's"] = None
+    no_probes: Annotated[bool, "train and score only: probes of host environments with long episodes take long"] = False
 
 
 def run(argv: Sequence[str]) -> int:
@@ -85,7 +86,9 @@ def _study(args: StudyArgs) -> Study:
     study = read_study(args.study) if args.study.endswith(FILES) else builtin(args.study)
     if args.env is not None:
         study = study.with_env(args.env)
-    return study if args.seeds is None else study.with_seeds(args.seeds)
+    if args.seeds is not None:
+        study = study.with_seeds(args.seeds)
+    return study.without_probes() if args.no_probes else study
 
 
 def summary(outcome: Outcome) -> list[dict[str, Any]]:

@@ -73,6 +73,9 @@ class Study:
     def with_seeds(self, count: int) -> Study:
         return replace(self, seeds=_seeds(count, lambda *why: _refuse("--seeds", *why)))
 
+    def without_probes(self) -> Study:
+        return replace(self, probe_at=())
+
     def with_env(self, env: str) -> Study:
         if "env" in self.varied:
             raise RequestError("contradiction", "The study varies env itself.", "Leave --env out.")
