@@ -147,8 +147,9 @@ def summary(material: Material) -> list[str]:
 
 def _tested(test: ranking.Test) -> str:
     found = test.ranking
+    pairs = "one pair" if found.separated == 1 else f"{found.separated} pairs"
     order = (
-        f"of the {found.separated} pairs that the runs separate it orders {found.concordant} rightly"
+        f"of the {pairs} that the runs separate it orders {found.concordant} rightly"
         if found.separated
         else "the runs separate no pair to test its order by"
     )
