@@ -21,7 +21,7 @@ from rollshape.studies import ranking
 from rollshape.studies.claims import Claim, verdicts
 from rollshape.studies.claims import told as in_words
 from rollshape.studies.curves import ALIGNMENTS
-from rollshape.studies.diagnosis import Diagnosis, diagnose
+from rollshape.studies.diagnosis import Diagnosis, diagnosed
 from rollshape.studies.groups import Task, tasks
 from rollshape.studies.records import Record, read_records
 from rollshape.studies.run import Outcome, open_study
@@ -109,7 +109,7 @@ def gather(path: Path) -> Material:
         raise RequestError("run", f"No run in {path} has a row of metrics yet.", "Run the study on, then report.")
     found = tasks(records)
     name, claim = (outcome.study.name, outcome.study.claim) if outcome else ("", "")
-    return Material(path, outcome, records, found, verdicts(name, claim, found), diagnose(path))
+    return Material(path, outcome, records, found, verdicts(name, claim, found), diagnosed(records))
 
 
 def compose(material: Material) -> Document:

@@ -40,12 +40,13 @@ class Diagnosis:
 
 
 def diagnose(path: Path, target: float | None = None) -> list[Diagnosis]:
-    """Every run of a run directory, a study or a folder of runs.
+    """Every run of a run directory, a study or a folder of runs."""
+    return diagnosed(read_records(path), target)
 
-    Runs of one environment are compared with each other. `target` is the score that counts as solved, by default that
-    of Gymnasium's registry, if it has one.
-    """
-    records = read_records(path)
+
+def diagnosed(records: Sequence[Record], target: float | None = None) -> list[Diagnosis]:
+    """Every run, those of one environment compared with each other. `target` is the score that counts as solved, by
+    default that of Gymnasium's registry, if it has one."""
     tasks: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         tasks.setdefault(record.task, []).append(record)
