@@ -23,7 +23,7 @@ BAR, ROUNDS, UPDATES = 0.60, 40, 10
 def main() -> int:
     reserve_devices()
     spec = Spec(env="envpool:HalfCheetah-v5", num_envs=64, num_steps=32, num_epochs=10, num_minibatches=4,
-                total_timesteps=2**30, normalise_observations=True, normalise_rewards=True)  # fmt: skip
+                total_timesteps=2**30, normalize_observations=True, normalize_rewards=True)  # fmt: skip
     trainer = trainer_for(spec, planned(spec), UPDATES)
     assert isinstance(trainer, HostTrainer)
     state, env = trainer.start(), trainer.env

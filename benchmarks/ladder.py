@@ -18,7 +18,7 @@ from rollshape.training.spec import Spec
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262, 20: 2.093}  # by seeds
 REINFORCE: dict[str, Any] = {
     "env": "CartPole-v1", "algo": "reinforce", "num_envs": 32, "num_steps": 500, "total_timesteps": 1_600_000,
-    "learning_rate": 1e-2, "normalise_advantages": "off",
+    "learning_rate": 1e-2, "normalize_advantages": "off",
 }  # fmt: skip
 ROWS: dict[str, dict[str, Any]] = {
     "cartpole": {"env": "CartPole-v1", "preset": True},
@@ -30,7 +30,7 @@ ROWS: dict[str, dict[str, Any]] = {
     },
     "a2c": {
         "env": "CartPole-v1", "algo": "a2c", "num_envs": 64, "num_steps": 8, "total_timesteps": 500_000,
-        "learning_rate": 3e-3, "normalise_advantages": "off",
+        "learning_rate": 3e-3, "normalize_advantages": "off",
     },
     "reinforce-none": {**REINFORCE, "baseline": "none"},
     "reinforce-mean": {**REINFORCE, "baseline": "mean"},

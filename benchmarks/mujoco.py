@@ -25,7 +25,7 @@ STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.26
 def spec_of(env: str, seed: int, timesteps: int) -> Spec:
     return Spec(
         env=f"envpool:{env}", seed=seed, num_envs=16, num_steps=128, minibatch_size=128, num_epochs=10,
-        total_timesteps=timesteps, anneal_lr=True, normalise_observations=True, normalise_rewards=True,
+        total_timesteps=timesteps, anneal_lr=True, normalize_observations=True, normalize_rewards=True,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 import pytest
 
 from rollshape.errors import RequestError
-from rollshape.geometry.memory import human_bytes, network_size
+from rollshape.formatting import format_bytes
+from rollshape.geometry.memory import network_size
 from rollshape.geometry.plan import plan
 from rollshape.geometry.request import Request
 
@@ -58,5 +59,5 @@ def test_without_an_observation_it_says_so() -> None:
     assert not made.memory.observation_known
 
 
-def test_human_bytes() -> None:
-    assert [human_bytes(n) for n in (999, 6_291_456, 15e6, 25.3e9)] == ["999 B", "6.29 MB", "15 MB", "25.3 GB"]
+def test_format_bytes() -> None:
+    assert [format_bytes(n) for n in (999, 6_291_456, 15e6, 25.3e9)] == ["999 B", "6.29 MB", "15 MB", "25.3 GB"]

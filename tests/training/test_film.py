@@ -17,7 +17,7 @@ from rollshape.training.streams import stream_key
 
 
 def untrained(name: str) -> tuple[Trainer, RunState]:
-    spec = Spec(env=name, num_envs=4, num_steps=8, hidden_sizes=(8,), normalise_observations=True)
+    spec = Spec(env=name, num_envs=4, num_steps=8, hidden_sizes=(8,), normalize_observations=True)
     trainer = trainer_for(spec, planned(spec))
     state = trainer.start()
     assert state.observations is not None

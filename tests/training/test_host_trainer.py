@@ -72,7 +72,7 @@ def test_envpool_says_that_episodes_began_afresh(tmp_path: Path) -> None:
 
 def test_a_masked_row_teaches_nothing() -> None:
     """Whatever stands in a row that was only a reset, the parameters after the update are the same."""
-    spec = Spec(**{**SMALL, "env": "envpool:CartPole-v1", "normalise_observations": True, "normalise_rewards": True})
+    spec = Spec(**{**SMALL, "env": "envpool:CartPole-v1", "normalize_observations": True, "normalize_rewards": True})
     found = []
     for rubbish in (0.0, 1e6):
         trainer = trainer_for(spec, planned(spec))

@@ -76,7 +76,7 @@ os.sched_setaffinity(0, json.loads(sys.argv[1]))
 import hashlib, jax, numpy as np
 from rollshape.training.run import planned, trainer_for
 from rollshape.training.spec import Spec
-spec = Spec(env="CartPole-v1", total_timesteps=10**6, num_shards=2, normalise_observations=True, normalise_rewards=True,
+spec = Spec(env="CartPole-v1", total_timesteps=10**6, num_shards=2, normalize_observations=True, normalize_rewards=True,
             num_envs=16, num_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 trainer = trainer_for(spec, planned(spec), 4)
 state, metrics, _ = trainer.advance(trainer.start(), 4)

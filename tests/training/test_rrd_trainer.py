@@ -235,7 +235,7 @@ def test_no_gradient_step_within_the_budget(tmp_path: Path) -> None:
 
 def test_flags_that_do_not_fit_are_named() -> None:
     for changes, name in (
-        ({"normalise_observations": True}, "normalise_observations"),
+        ({"normalize_observations": True}, "normalize_observations"),
         ({"rrd_unbiased": True, "rrd_sample_size": 1}, "rrd_unbiased"),
         ({"algo": "sac", "rrd_unbiased": True}, "rrd_unbiased"),
         ({"polyak": 1.0}, "polyak"),

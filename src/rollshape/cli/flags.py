@@ -48,8 +48,10 @@ def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
 
 
 def _kebab(token: str) -> str:
+    """A flag as it is declared: underscores and the old spelling `normalise` are accepted."""
     name, equals, value = token.partition("=")
-    return name.replace("_", "-") + equals + value if name.startswith("--") else token
+    known = name.replace("_", "-").replace("--normalise-", "--normalize-")
+    return known + equals + value if name.startswith("--") else token
 
 
 def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> None:

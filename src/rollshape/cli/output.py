@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from rollshape.geometry.memory import Memory, human_bytes
+from rollshape.formatting import format_bytes
+from rollshape.geometry.memory import Memory
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.rules import Finding
 
@@ -93,16 +94,17 @@ def _budget_rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
 def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
     known = "" if memory.observation_known else "without observations: give --env or --obs-shape"
     if memory.replay_bytes:
-        yield "memory replay", human_bytes(memory.replay_bytes), known
+        yield "memory replay", format_bytes(memory.replay_bytes), known
     else:
-        yield "memory rollout", human_bytes(memory.rollout_bytes), known
-    yield "memory minibatch", human_bytes(memory.minibatch_bytes), ""
+        yield "memory rollout", format_bytes(memory.rollout_bytes), known
+    yield "memory minibatch", format_bytes(memory.minibatch_bytes), ""
     if memory.env_bytes:
-        yield "memory environments", human_bytes(memory.env_bytes), ""
+        yield "memory environments", format_bytes(memory.env_bytes), ""
     if memory.traffic_bytes:
-        yield "memory traffic", human_bytes(memory.traffic_bytes), "moved in an iteration, not held"
+        yield "memory traffic", format_bytes(memory.traffic_bytes), "moved in an iteration, not held"
     yield (
         "memory peak",
-        human_bytes(memory.peak_bytes),
-        f"{human_bytes(memory.program_bytes)} of it the compiler; this machine has {human_bytes(memory.machine_bytes)}",
+        format_bytes(memory.peak_bytes),
+        f"{format_bytes(memory.program_bytes)} of it for the compiler; "
+        f"this machine has {format_bytes(memory.machine_bytes)}",
     )

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
+from rollshape.files import read_text, rewrite_text
 from rollshape.geometry.dialects import fit
-from rollshape.geometry.dialects.yamlfile import edit, read_text, write_atomically
+from rollshape.geometry.dialects.yamlfile import edit
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 
@@ -42,7 +43,7 @@ def run(argv: Sequence[str]) -> None:
     )
     write = bool(result.edits) and not args.dry_run
     if write:
-        write_atomically(Path(args.config), text)
+        rewrite_text(Path(args.config), text)
     from rollshape.cli.output import print_json, show_findings
 
     if args.json:

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
+from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
 from rollshape.geometry.dialects.translate import UNCLAIMED
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
-from rollshape.geometry.dialects.yamlfile import read_text
 
 
 @dataclass(frozen=True, kw_only=True)

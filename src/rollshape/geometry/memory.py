@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.formatting import format_bytes
 from rollshape.geometry.layout import auto_microbatch, auto_shards
 from rollshape.geometry.machine import machine
 from rollshape.geometry.request import Request
@@ -175,17 +176,9 @@ def check_memory(memory: Memory, fitting: dict[str, int]) -> None:
     shape = ", ".join(f"{name} {value:,}" for name, value in fitting.items())
     raise RequestError(
         "memory",
-        f"The run would hold {human_bytes(memory.peak_bytes)} at its peak; this machine has "
-        f"{human_bytes(memory.machine_bytes)}. The largest part is {heaviest.removesuffix('_bytes')}, "
-        f"{human_bytes(parts[heaviest])}.",
+        f"The run would hold {format_bytes(memory.peak_bytes)} at its peak; this machine has "
+        f"{format_bytes(memory.machine_bytes)}. The largest part is {heaviest.removesuffix('_bytes')}, "
+        f"{format_bytes(parts[heaviest])}.",
         f"This fits: {shape}." if fitting else "Not even one sample fits.",
         [fitting] if fitting else (),
     )
-
-
-def human_bytes(count: float) -> str:
-    """1_234_567 → '1.23 MB' in decimal units."""
-    units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"]
-    while count >= 1000 and len(units) > 1:
-        count, units = count / 1000, units[1:]
-    return f"{count:.0f} {units[0]}" if units[0] == "B" else f"{count:.3g} {units[0]}"

@@ -15,8 +15,8 @@ import numpy as np
 from jax import Array
 
 from rollshape.errors import RequestError, RunError
+from rollshape.formatting import format_bytes
 from rollshape.geometry.divisors import divisors
-from rollshape.geometry.memory import human_bytes
 from rollshape.gradients.bias import bias
 from rollshape.gradients.noise_scale import NoiseScales, noise_scales
 from rollshape.gradients.surface import surface, surfaces
@@ -242,7 +242,7 @@ def window_lengths(trainer: Trainer, ask: Ask, envs: int) -> list[int]:
     if own * step_bytes > MOST_BYTES:
         raise RequestError(
             "memory",
-            f"{envs} environments × {own} steps of observations take {human_bytes(own * step_bytes)}.",
+            f"{envs} environments × {own} steps of observations take {format_bytes(own * step_bytes)}.",
             f"Use fewer --num-envs; {max(32, MOST_BYTES // (own * step_bytes // envs))} fit.",
         )
     cap = max(own, min(LONGEST, OBSERVATION_BYTES // step_bytes))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rollshape.files import atomic_write
 from rollshape.geometry.divisors import divisors
 from rollshape.probes.files import THEN, folder_for, write_figure
 from rollshape.probes.redistribution import Redistribution, draw_redistribution, redistribution
@@ -16,7 +17,6 @@ from rollshape.probes.rrd_gradient import DRAWS, RewardGradient, reward_gradient
 from rollshape.training import checkpoint as checkpoints
 from rollshape.training.run import Run, open_run, use_compilation_cache
 from rollshape.training.rundir import RunDirectory
-from rollshape.training.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ class RewardProbe:
     def save(self, *, figures: bool = True) -> Path:
         """RUN_DIR/probes/UPDATE with probe.json and figures; a probe of the same update is written over."""
         folder = folder_for(self.run_dir, self.update)
-        with replacing(folder / "probe.json", THEN) as file:
+        with atomic_write(folder / "probe.json", THEN) as file:
             file.write(json.dumps(self.to_dict(), indent=2, allow_nan=False).encode())
         drawn = {"reward_gradient": draw_reward_gradient(self), "redistribution": self._episode()} if figures else {}
         for name, figure in drawn.items():

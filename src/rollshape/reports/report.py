@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.files import atomic_write, disk_errors
+from rollshape.formatting import format_bytes
 from rollshape.geometry import diagram
 from rollshape.geometry.machine import machine
-from rollshape.geometry.memory import human_bytes
 from rollshape.probes.picture import unpacked
 from rollshape.reports import figures, tables
 from rollshape.reports.document import Block, Code, Document, Folded, Picture, Points, Section, Text
@@ -30,7 +31,6 @@ from rollshape.studies.store import Store
 from rollshape.studies.trials import labelled
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
-from rollshape.training.storage import replacing, told
 
 FIGURES = "report"  # the folder of the PNGs beside report.md
 AGAIN = "write the report again"
@@ -83,14 +83,14 @@ def write_report(path: Path) -> Report:
     material = gather(path)
     document, claims = compose(material), material.claims
     folder = path / FIGURES
-    with told(folder, AGAIN):
+    with disk_errors(folder, AGAIN):
         folder.mkdir(exist_ok=True)
     for figure in _figures(document):
-        with replacing(folder / f"{figure.name}.png", AGAIN) as file:
+        with atomic_write(folder / f"{figure.name}.png", AGAIN) as file:
             file.write(figure.png)
     html, beside = path / "report.html", path / "report.md"
     for target, content in ((html, page(document)), (beside, markdown(document, FIGURES))):
-        with replacing(target, AGAIN) as file:
+        with atomic_write(target, AGAIN) as file:
             file.write(content.encode())
     return Report(html, beside, document.title, claims, list(document.summary))
 
@@ -334,7 +334,7 @@ def _made(material: Material) -> list[Block]:
     versions = sorted({f"{name} {number}" for record in material.records for name, number in record.versions.items()})
     facts.append(f"Versions: {', '.join(versions) or 'not recorded'}.")
     facts.append(f"This page was written on {platform.machine()} with {here.cores} cores and "
-                 f"{human_bytes(here.memory_bytes)}.")  # fmt: skip
+                 f"{format_bytes(here.memory_bytes)}.")  # fmt: skip
     facts.append(
         "Data of every figure is in it (CSV); every run's metrics.jsonl, run.json and probes are in the folder."
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollshape.errors import RequestError
+from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import machine
-from rollshape.geometry.memory import human_bytes
 from rollshape.studies.engines.pool import Event
 from rollshape.studies.store import FINAL, Result, Store
 from rollshape.studies.study import Study
@@ -127,7 +127,7 @@ def _here() -> dict[str, str]:
     """This machine, and how busy it is with other things."""
     here = machine()
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    told = f"{platform.machine()}, {here.cores} cores, {human_bytes(here.memory_bytes)}"
+    told = f"{platform.machine()}, {here.cores} cores, {format_bytes(here.memory_bytes)}"
     return {"machine": told, "load": load}
 
 

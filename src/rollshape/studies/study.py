@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.yamlfile import Parsed, parse, read_text
+from rollshape.files import read_text
+from rollshape.geometry.dialects.yamlfile import Parsed, parse
 from rollshape.studies.fields import fitted, kinds
 
 KEYS = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from rollshape.envs.host import Snapshot
 from rollshape.errors import RequestError
-from rollshape.training.storage import replacing, told
+from rollshape.files import atomic_write, disk_errors
 
 SUFFIX, BESIDE = ".eqx", ".npz"
 
@@ -24,11 +24,11 @@ def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None
     """
     target = _path(folder, update)
     if snapshot is not None:
-        with replacing(target.with_suffix(BESIDE)) as file:
+        with atomic_write(target.with_suffix(BESIDE)) as file:
             whole = io.BytesIO()  # a zip file seeks
             np.savez(whole, **snapshot)  # type: ignore[arg-type]
             file.write(whole.getvalue())
-    with replacing(target) as file:
+    with atomic_write(target) as file:
         eqx.tree_serialise_leaves(cast(BinaryIO, file), state)
     return target
 
@@ -90,7 +90,7 @@ def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
     """Only the newest checkpoints stay, and those of the updates that are to be kept."""
     for old in stored(folder)[:-newest]:
         if update_of(old) not in keep:
-            with told(old):
+            with disk_errors(old):
                 old.unlink()
                 old.with_suffix(BESIDE).unlink(missing_ok=True)
 

@@ -16,11 +16,11 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.envs.draw import Frame, artist_for, headless, missing
 from rollshape.envs.functional import FunctionalEnv, Outcome, State
 from rollshape.errors import RequestError
+from rollshape.files import atomic_write
 from rollshape.training.functional_trainer import FunctionalTrainer
 from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.loop import RunState, Trainer, on_one_device
 from rollshape.training.normaliser import Moments, normalise
-from rollshape.training.storage import replacing
 from rollshape.training.streams import stream_key
 
 HOST_FPS = 30
@@ -123,6 +123,6 @@ def _write(path: Path, frames: Iterator[Frame], fps: int) -> None:
     except ImportError as error:
         raise missing(error) from None
     images = (Image.fromarray(np.ascontiguousarray(frame)) for frame in frames)
-    with replacing(path, then="draw it again") as file:
+    with atomic_write(path, then="draw it again") as file:
         kind: dict[str, Any] = {"format": FORMATS[path.suffix.lower()], "duration": round(1000 / fps), "loop": 0}
         next(images).save(cast(IO[bytes], file), save_all=True, append_images=images, **kind)

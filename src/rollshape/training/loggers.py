@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rollshape.errors import RequestError
-from rollshape.training.storage import replacing
+from rollshape.files import atomic_write
 
 Row = Mapping[str, Any]
 CLEANRL = {
@@ -158,7 +158,7 @@ class WandB:
         if row["timesteps"] <= self._written:  # a resumed run comes by here again, with the same values
             return
         self._written = row["timesteps"]
-        with replacing(self._file) as file:
+        with atomic_write(self._file) as file:
             file.write(json.dumps({"id": self._id, "timesteps": self._written}).encode())
         self._run.log(scalars(row), step=row["timesteps"], commit=True)
 

@@ -152,8 +152,8 @@ class Trainer(ABC):
                 update=jnp.zeros((), jnp.int32),
                 learner=new_learner(spec, model),
                 episodes=episodes,
-                observations=no_moments(env.observation.shape) if spec.normalise_observations else None,
-                rewards=no_moments(()) if spec.normalise_rewards else None,
+                observations=no_moments(env.observation.shape) if spec.normalize_observations else None,
+                rewards=no_moments(()) if spec.normalize_rewards else None,
                 discounted=jnp.zeros(self.plan.num_envs),
             )
         )

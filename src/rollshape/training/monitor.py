@@ -107,7 +107,7 @@ def _drawn(
     few: Rollout = jax.tree.map(lambda x: x[:envs] if x.ndim == 1 else x[:, :envs], rollout)  # one is [N]
     estimate = advantages(spec, few)[0]
     valid = jnp.ones_like(few.terminated) if few.valid is None else few.valid
-    if spec.normalise_advantages != "off" or (spec.algo == "reinforce" and spec.baseline == "mean"):
+    if spec.normalize_advantages != "off" or (spec.algo == "reinforce" and spec.baseline == "mean"):
         total = shards.total(jnp.stack([(estimate * valid).sum(), valid.sum().astype(jnp.float32)]))
         estimate = estimate - total[0] / jnp.maximum(total[1], 1.0)
     time = jax.vmap(lambda key: permutation(key, estimate.shape[0])[:steps])(jax.random.split(key, envs))

@@ -40,14 +40,14 @@ PRESETS = {
     "Acrobot-v1": Preset(
         {
             "num_envs": 16, "num_steps": 256, "minibatch_size": 64, "num_epochs": 4, "gae_lambda": 0.94,
-            "normalise_observations": True, "normalise_rewards": True, "total_timesteps": 1_000_000,
+            "normalize_observations": True, "normalize_rewards": True, "total_timesteps": 1_000_000,
         },
         _ZOO,
     ),
     "MountainCar-v0": Preset(
         {
             "num_envs": 16, "num_steps": 16, "minibatch_size": 64, "num_epochs": 4, "gae_lambda": 0.98,
-            "normalise_observations": True, "normalise_rewards": True, "total_timesteps": 1_000_000,
+            "normalize_observations": True, "normalize_rewards": True, "total_timesteps": 1_000_000,
         },
         _ZOO,
     ),

@@ -12,9 +12,9 @@ from typing import Any
 
 from rollshape import __version__
 from rollshape.errors import RequestError
+from rollshape.files import DISK_FULL, append, atomic_write, disk_errors
 from rollshape.training import checkpoint
 from rollshape.training.spec import Spec
-from rollshape.training.storage import FULL, append, replacing, told
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax")
 WHEN = ("wall_time", "rollout_s", "update_s", "sps")  # all but these repeat bit for bit
@@ -39,11 +39,11 @@ class RunDirectory:
 
     def claim(self) -> None:
         """Make the folders; a path that cannot be a run is a wrong request, a full disk is not."""
-        with told(self.path):
+        with disk_errors(self.path):
             try:
                 self.checkpoints.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                if error.errno in FULL:
+                if error.errno in DISK_FULL:
                     raise
                 raise RequestError(
                     "run",
@@ -55,7 +55,7 @@ class RunDirectory:
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace run.json in one step."""
-        with replacing(self.path / "run.json") as file:
+        with atomic_write(self.path / "run.json") as file:
             file.write(json.dumps(document, indent=2, allow_nan=False).encode())
 
     def read(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class RunDirectory:
     def rewind(self, update: int) -> None:
         """Keep only the rows up to an update, so that a resumed run appends what comes after."""
         kept = [row for row in self.rows() if row["update"] <= update]
-        with replacing(self.metrics_file) as file:
+        with atomic_write(self.metrics_file) as file:
             file.write(b"".join(map(_line, kept)))
 
 

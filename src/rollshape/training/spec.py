@@ -16,7 +16,7 @@ REPLAY_SIZES = (
     "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
     "learning_starts", "buffer_size",
 )  # fmt: skip
-_ON_POLICY_ONLY = ("normalise_observations", "normalise_rewards", "anneal_lr", "adaptive_kl", "target_kl", "clip_value")
+_ON_POLICY_ONLY = ("normalize_observations", "normalize_rewards", "anneal_lr", "adaptive_kl", "target_kl", "clip_value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +52,11 @@ class Spec:
     entropy_coef: Annotated[float, "coefficient of the entropy bonus"] = 0.0
     value_coef: Annotated[float, "factor on mean((V − R)²)"] = 0.5
     max_grad_norm: Annotated[float | None, "clip of the global gradient norm"] = 0.5
-    normalise_advantages: Annotated[Literal["minibatch", "rollout", "off"], "over what advantages are normalised"] = (
+    normalize_advantages: Annotated[Literal["minibatch", "rollout", "off"], "over what advantages are normalised"] = (
         "minibatch"
     )
-    normalise_observations: Annotated[bool, "by running mean and deviation"] = False
-    normalise_rewards: Annotated[bool, "by the running deviation of the discounted return"] = False
+    normalize_observations: Annotated[bool, "by running mean and deviation"] = False
+    normalize_rewards: Annotated[bool, "by the running deviation of the discounted return"] = False
     baseline: Annotated[Literal["none", "mean", "value"], "REINFORCE: what is subtracted from the return"] = "value"
     hidden_sizes: Annotated[tuple[int, ...], "widths of the hidden layers"] = (64, 64)
     stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are spread over the environments"] = "none"

@@ -104,7 +104,7 @@ def learn(
     estimate, returns = advantages(spec, rollout)
     if spec.algo == "reinforce" and spec.baseline == "mean":
         estimate = estimate - moments_of(shards.total, estimate, (0, 1), rollout.valid).mean
-    if spec.normalise_advantages == "rollout":
+    if spec.normalize_advantages == "rollout":
         estimate = standardised(moments_of(shards.total, estimate, (0, 1), rollout.valid), estimate)
     rows = Samples(
         rollout.observation, rollout.action, rollout.log_prob, rollout.value, estimate, returns, rollout.valid
@@ -121,7 +121,7 @@ def learn(
         order = jnp.arange(size) if in_order else permutation(jax.random.fold_in(key, shards.number()), size)[:used]
         order = order.reshape(plan.num_minibatches, part)
         advantage = rows.advantage[order]
-        if spec.normalise_advantages == "minibatch":
+        if spec.normalize_advantages == "minibatch":
             valid = None if rows.valid is None else rows.valid[order]
             moments = jax.tree.map(lambda x: x[:, None], moments_of(shards.total, advantage, (1,), valid))
             advantage = standardised(moments, advantage)

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollshape.errors import RequestError
-from rollshape.geometry.dialects import yamlfile
-from rollshape.geometry.dialects.yamlfile import Edit, edit, parse, read_text, write_atomically
+from rollshape.errors import RequestError, RunError
+from rollshape.files import LARGEST_FILE, read_text, rewrite_text
+from rollshape.geometry.dialects.yamlfile import Edit, edit, parse
 
 FILE = """\
 # tuned by hand, do not lose this line
@@ -141,7 +141,7 @@ def test_reading_files(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RequestError, match="not UTF-8"):
         read_text(str(binary))
-    (tmp_path / "large").write_text("a" * (yamlfile.LARGEST_FILE + 1))
+    (tmp_path / "large").write_text("a" * (LARGEST_FILE + 1))
     with pytest.raises(RequestError, match="larger"):
         read_text(str(tmp_path / "large"))
 
@@ -151,7 +151,7 @@ def test_writing_is_atomic_and_keeps_mode_and_link(tmp_path: Path, monkeypatch: 
     target.write_text("a: 1\n")
     target.chmod(0o640)
     link.symlink_to(target)
-    write_atomically(link, "a: 2\n")
+    rewrite_text(link, "a: 2\n")
     assert link.is_symlink()
     assert target.read_text() == "a: 2\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
@@ -160,8 +160,8 @@ def test_writing_is_atomic_and_keeps_mode_and_link(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RequestError, match="No space left"):
-        write_atomically(target, "a: 3\n")
+    with pytest.raises(RunError, match="No space left"):
+        rewrite_text(target, "a: 3\n")
     assert target.read_text() == "a: 2\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yaml", "real.yaml"]
 
@@ -171,5 +171,5 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
     target.write_text("a: 1\n")
     target.chmod(0o444)
     with pytest.raises(RequestError, match="read-only"):
-        write_atomically(target, "a: 2\n")
+        rewrite_text(target, "a: 2\n")
     assert target.read_text() == "a: 1\n"

@@ -7,19 +7,13 @@ are refused. An edit replaces the characters of one value, so comments, order, q
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
-import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
 
-LARGEST_FILE = 2_000_000
 DEEPEST = 64
 MOST_VALUES = 200_000
 _TAG = "tag:yaml.org,2002:"
@@ -47,29 +41,6 @@ class Parsed:
                 break
             mark, node = found
         return int(mark.start_mark.line) + 1
-
-
-def read_text(source: str) -> str:
-    """The text of a file, or of standard input for `-`."""
-    try:
-        if source == "-" and sys.stdin is None:
-            raise RequestError("file", "There is no standard input.", "Give a file.")
-        raw = sys.stdin.buffer.read(LARGEST_FILE + 1) if source == "-" else _read_bytes(Path(source))
-    except OSError as error:
-        raise RequestError("file", f"Cannot read {source}: {error.strerror}.", "Check the path.") from None
-    if len(raw) > LARGEST_FILE:
-        raise RequestError("file", f"{source} is larger than {LARGEST_FILE:,} bytes.", "Give the config file itself.")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestError("file", f"{source} is not UTF-8 text.", "Give a YAML or JSON file.") from None
-
-
-def _read_bytes(path: Path) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise RequestError("file", f"{path} is not a regular file.", "Give a YAML or JSON file, or - for stdin.")
-    with path.open("rb") as file:
-        return file.read(LARGEST_FILE + 1)
 
 
 def parse(text: str, name: str = "the config") -> Parsed:
@@ -267,25 +238,3 @@ def _find(root: Any, path: tuple[str, ...]) -> tuple[Any, Any] | None:
 def _parent(root: Any, path: tuple[str, ...]) -> Any:
     found = _find(root, path[:-1])
     return root if found is None else found[1]
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content in one step: a crash leaves the old or the new one, never a half."""
-    target = path.resolve()
-    mode = target.stat().st_mode
-    if not mode & 0o222 or not os.access(target, os.W_OK):
-        raise RequestError("file", f"{path} is read-only.", "Make it writable, or use --dry-run to see the change.")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise RequestError("file", f"Cannot write beside {path}: {error.strerror}.", "Check the folder.") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, target)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise RequestError("file", f"Cannot write {path}: {error.strerror}.", "Nothing was changed.") from None

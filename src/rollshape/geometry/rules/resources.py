@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import machine
-from rollshape.geometry.memory import human_bytes
 from rollshape.geometry.rules.base import Observation, rule
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def memory_share(plan: Plan, _: Request) -> Observation | None:
         return None
     return Observation(
         "warn",
-        f"The run will hold {human_bytes(memory.peak_bytes)}, {memory.peak_bytes / memory.machine_bytes:.0%} of this "
+        f"The run will hold {format_bytes(memory.peak_bytes)}, {memory.peak_bytes / memory.machine_bytes:.0%} of this "
         "machine's memory.",
         "Collect a smaller rollout, or keep images as uint8.",
         {"peak_bytes": memory.peak_bytes, "machine_bytes": memory.machine_bytes},

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from rollshape.errors import RunError
+from rollshape.files import append, atomic_write
 from rollshape.training import checkpoint
-from rollshape.training.storage import append, replacing
 
 
 @contextmanager
@@ -38,9 +38,9 @@ def test_what_is_appended_in_part_is_taken_back(tmp_path: Path) -> None:
 
 def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"old")
-    with limited(100), pytest.raises(RunError, match=r"run\.json cannot be written"), replacing(path) as file:
+    with limited(100), pytest.raises(RunError, match=r"run\.json cannot be written"), atomic_write(path) as file:
         file.write(b"y" * 200)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -57,11 +57,11 @@ def test_a_write_that_fails_when_it_is_synced(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError) as caught, replacing(tmp_path / "x") as file:
+    with pytest.raises(RunError) as caught, atomic_write(tmp_path / "x") as file:
         file.write(b"new")
     assert caught.value.rule == "disk"
     assert os.strerror(number) in caught.value.message
-    assert caught.value.fix == f"{remedy}, then go on with --resume."
+    assert caught.value.fix == f"{remedy}, then run the same command with --resume."
     assert list(tmp_path.iterdir()) == []
 
 
