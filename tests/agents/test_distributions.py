@@ -3,7 +3,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.agents.distributions import Categorical, Gaussian, MultiCategorical, Policy, policy_for, sample
+from rollshape.agents.distributions import (
+    ActionDistribution,
+    Categorical,
+    Gaussian,
+    MultiCategorical,
+    distribution_for,
+    sample,
+)
 from rollshape.envs.spaces import Continuous, Discrete, MultiDiscrete
 
 SAMPLES = 20_000
@@ -15,7 +22,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("policy", "outputs"), CASES, ids=["categorical", "multi", "gaussian"])
-def test_entropy_is_the_mean_surprise_of_its_samples(policy: Policy, outputs: jax.Array) -> None:
+def test_entropy_is_the_mean_surprise_of_its_samples(policy: ActionDistribution, outputs: jax.Array) -> None:
     keys = jax.random.split(jax.random.key(0), SAMPLES)
     actions = jax.vmap(lambda key: sample(policy, key, outputs))(keys)
     surprise = -jax.vmap(policy.log_prob, (None, 0))(outputs, actions)
@@ -24,7 +31,7 @@ def test_entropy_is_the_mean_surprise_of_its_samples(policy: Policy, outputs: ja
 
 
 @pytest.mark.parametrize(("policy", "outputs"), CASES, ids=["categorical", "multi", "gaussian"])
-def test_the_score_has_mean_zero(policy: Policy, outputs: jax.Array) -> None:
+def test_the_score_has_mean_zero(policy: ActionDistribution, outputs: jax.Array) -> None:
     """E ∇log π = 0: the identity behind every baseline."""
     keys = jax.random.split(jax.random.key(1), SAMPLES)
     actions = jax.vmap(lambda key: sample(policy, key, outputs))(keys)
@@ -48,7 +55,11 @@ def test_gaussian_by_hand() -> None:
 
 
 def test_modes_and_spaces() -> None:
-    assert int(policy_for(Discrete(3)).mode(jnp.array([0.0, 3.0, 1.0]))) == 1
-    assert policy_for(MultiDiscrete((2, 3))).mode(jnp.array([0.0, 1.0, 5.0, 0.0, 0.0])).tolist() == [1, 0]
-    assert policy_for(Continuous(2)).mode(jnp.array([0.1, 0.2, 9.0, 9.0])).tolist() == pytest.approx([0.1, 0.2])
-    assert [policy_for(space).num_outputs for space in (Discrete(3), MultiDiscrete((2, 3)), Continuous(2))] == [3, 5, 4]
+    assert int(distribution_for(Discrete(3)).mode(jnp.array([0.0, 3.0, 1.0]))) == 1
+    assert distribution_for(MultiDiscrete((2, 3))).mode(jnp.array([0.0, 1.0, 5.0, 0.0, 0.0])).tolist() == [1, 0]
+    assert distribution_for(Continuous(2)).mode(jnp.array([0.1, 0.2, 9.0, 9.0])).tolist() == pytest.approx([0.1, 0.2])
+    assert [distribution_for(space).num_outputs for space in (Discrete(3), MultiDiscrete((2, 3)), Continuous(2))] == [
+        3,
+        5,
+        4,
+    ]

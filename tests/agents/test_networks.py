@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.agents.distributions import policy_for
+from rollshape.agents.distributions import distribution_for
 from rollshape.agents.networks import ActorCritic, new_dense
 from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.geometry.memory import network_size
@@ -18,7 +18,7 @@ def parameters(model: object) -> int:
 def test_outputs_fit_the_distribution(action) -> None:  # type: ignore[no-untyped-def]
     model = ActorCritic(jax.random.key(0), Observation((5,)), action)
     outputs, value = model(jnp.ones(5))
-    assert outputs.shape == (policy_for(action).num_outputs,)
+    assert outputs.shape == (distribution_for(action).num_outputs,)
     assert value.shape == ()
     assert float(model.value(jnp.ones(5))) == pytest.approx(float(value))
 
@@ -60,12 +60,12 @@ def test_the_memory_plan_counts_these_parameters(shape: tuple[int, ...], heads: 
 
 @pytest.mark.parametrize("action", [Discrete(3), MultiDiscrete((2, 3)), Continuous(2, -1.0, 1.0)], ids=str)
 def test_numpy_acts_as_jax_does(action: Action) -> None:
-    model, policy = ActorCritic(jax.random.key(0), Observation((5,)), action), policy_for(action)
+    model, policy = ActorCritic(jax.random.key(0), Observation((5,)), action), distribution_for(action)
     model = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(1), x.shape), model)  # no head of zeros
     seen = jax.random.normal(jax.random.key(2), (64, 5))
-    noise = policy.noise(jax.random.key(3), (64,))
-    wanted = policy.choose(model(seen)[0], noise)
-    outputs = jax.device_get(model).acting()(np.asarray(seen))
-    found = policy.choose(outputs, np.asarray(noise))
+    noise = policy.draw_noise(jax.random.key(3), (64,))
+    wanted = policy.select(model(seen)[0], noise)
+    outputs = jax.device_get(model).actor_fn()(np.asarray(seen))
+    found = policy.select(outputs, np.asarray(noise))
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

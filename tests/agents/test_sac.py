@@ -32,9 +32,9 @@ def test_the_squashed_density_integrates_to_one_and_is_that_of_what_is_drawn() -
     unit = jnp.linspace(-1 + 1e-5, 1 - 1e-5, 200_001)[:, None]
     density = jnp.exp(policy.log_prob(outputs, policy.bounded(unit)))
     assert float(jnp.trapezoid(density, unit[:, 0])) == pytest.approx(1.0, abs=2e-3)
-    noise = policy.noise(jax.random.key(0), (64,))
+    noise = policy.draw_noise(jax.random.key(0), (64,))
     drawn, log_prob = policy.drawn(outputs, noise)
-    action = policy.choose(outputs, noise)
+    action = policy.select(outputs, noise)
     assert float(action.min()) >= -2
     assert float(action.max()) <= 6
     np.testing.assert_allclose(policy.unit(action), drawn, atol=1e-6)
@@ -45,7 +45,7 @@ def test_the_squashed_density_integrates_to_one_and_is_that_of_what_is_drawn() -
 
 def test_unbounded_actions_are_squashed_to_one() -> None:
     policy = soft_policy(Continuous(2))
-    assert float(jnp.abs(policy.choose(jnp.full(4, 9.0), jnp.zeros(2))).max()) <= 1.0
+    assert float(jnp.abs(policy.select(jnp.full(4, 9.0), jnp.zeros(2))).max()) <= 1.0
 
 
 def test_values_of_choices_are_exact() -> None:
@@ -68,7 +68,7 @@ def test_values_of_choices_are_exact() -> None:
 def test_twin_critics_differ_and_the_smaller_one_counts() -> None:
     action = Continuous(2, -1.0, 1.0)
     policy, agent = soft_policy(action), new_agent(jax.random.key(0), SEEN, action, (8,), reward=False)
-    seen, noise = jnp.ones((6, 3)), policy.noise(jax.random.key(1), (6,))
+    seen, noise = jnp.ones((6, 3)), policy.draw_noise(jax.random.key(1), (6,))
     both = agent.critics(seen, policy.drawn(agent.actor(seen)[0], noise)[0])[..., 0]
     assert not np.allclose(both[0], both[1])
     value, log_prob = soft_values(agent.actor, agent.critics, jnp.asarray(0.5), policy, seen, noise)

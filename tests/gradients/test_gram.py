@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from rollshape.agents.distributions import policy_for, sample
+from rollshape.agents.distributions import distribution_for, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.gradients import autodiff, gram
@@ -41,7 +41,7 @@ def random_model(observation: Observation, action: Action, hidden: tuple[int, ..
 
 def measure(observation: Observation, action: Action, kind: str) -> dict[str, Any]:
     """Found by traces and wanted by vmap(grad), name → pair."""
-    policy = policy_for(action)
+    policy = distribution_for(action)
 
     def loss(model: ActorCritic, step: Any) -> jax.Array:
         observation, action, weight = step
@@ -125,7 +125,7 @@ def test_both_ways_through_a_shared_layer(
 def test_rows_are_laid_out_like_the_parameters() -> None:
     """Layer by layer, weight then bias: the order of a dense actor's own leaves."""
     model = random_model(Observation((5,)), Discrete(3), hidden=(8,))
-    policy, seen, actions = policy_for(Discrete(3)), jnp.ones((1, 2, 5)), jnp.array([[0, 2]])
+    policy, seen, actions = distribution_for(Discrete(3)), jnp.ones((1, 2, 5)), jnp.array([[0, 2]])
 
     def mean_log_prob(model: ActorCritic) -> jax.Array:
         return policy.log_prob(jax.vmap(model)(seen[0])[0], actions[0]).mean()

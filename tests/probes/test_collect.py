@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rollshape.agents.normalizer import Moments
 from rollshape.envs import exact
 from rollshape.envs.tabular import TabularMDP
 from rollshape.errors import RequestError
 from rollshape.probes.collect import FunctionalSource, HostSource, Stream, estimates, source
 from rollshape.training.loop import RunState, Trainer
-from rollshape.training.normaliser import Moments
 from rollshape.training.rollout import collect
 from rollshape.training.run import open_run, planned, train, trainer_for
 from rollshape.training.spec import Spec

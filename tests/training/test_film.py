@@ -7,10 +7,10 @@ import jax
 import pytest
 from PIL import Image, ImageSequence
 
+from rollshape.agents.normalizer import compute_moments, merge_moments
 from rollshape.errors import RequestError, RunError
 from rollshape.training.film import film, play
 from rollshape.training.loop import RunState, Trainer
-from rollshape.training.normaliser import joined, moments_of
 from rollshape.training.run import planned, trainer_for
 from rollshape.training.spec import Spec
 from rollshape.training.streams import stream_key
@@ -22,7 +22,9 @@ def untrained(name: str) -> tuple[Trainer, RunState]:
     state = trainer.start()
     assert state.observations is not None
     seen = 1 + 3 * jax.random.normal(jax.random.key(0), (16, *trainer.env.observation.shape))
-    return trainer, state._replace(observations=joined(state.observations, moments_of(lambda x: x, seen, (0,))))
+    return trainer, state._replace(
+        observations=merge_moments(state.observations, compute_moments(lambda x: x, seen, (0,)))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rollshape.agents.policy import Policy
 from rollshape.gradients import gram
 from rollshape.gradients.traces import policy_traces
 from rollshape.gradients.variance import Components, components, lag_products
@@ -57,7 +58,7 @@ class Scene:
         self.trainer, self.state = trainer, trainer.start()
         keys = (jax.random.key(1), jax.random.key(2))
         model, policy = self.state.learner.model, trainer.policy
-        _, rollout = collect(trainer.env, policy, model, None, self.state.episodes, keys, SPEC.num_steps or 0)
+        _, rollout = collect(trainer.env, Policy(model, None, policy), self.state.episodes, keys, SPEC.num_steps or 0)
         self.rollout = rollout._replace(reward=rollout.action.astype(jnp.float32))  # a gradient that can be seen
 
     def whole(self) -> Components:

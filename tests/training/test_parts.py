@@ -7,10 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rollshape.agents.normalizer import (
+    Moments,
+    compute_moments,
+    empty_moments,
+    merge_moments,
+    normalize,
+    scale_reward,
+    standardize,
+)
 from rollshape.envs.functional import start
 from rollshape.envs.registry import make
 from rollshape.training.loop import entropy_of, phase_histogram
-from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, normalise, scale, standardised
 from rollshape.training.stagger import staggered
 from rollshape.training.streams import stream_key
 
@@ -19,7 +27,7 @@ def alone(batch: np.ndarray, valid: np.ndarray | None = None) -> Moments:
     """The moments of one shard that is all there is."""
     axes = tuple(range(max(1, batch.ndim - 1)))
     counted = None if valid is None else jnp.asarray(valid)
-    return moments_of(lambda x: x, jnp.asarray(batch, jnp.float32), axes, counted)
+    return compute_moments(lambda x: x, jnp.asarray(batch, jnp.float32), axes, counted)
 
 
 def test_moments_of_batches_are_those_of_all_samples() -> None:
@@ -29,19 +37,19 @@ def test_moments_of_batches_are_those_of_all_samples() -> None:
         chance.normal(-1, 1, size=(50, 2, 4)),
         chance.normal(size=(1, 1, 4)),
     ]
-    moments = no_moments((4,))
+    moments = empty_moments((4,))
     for batch in batches:
-        moments = joined(moments, alone(batch))
+        moments = merge_moments(moments, alone(batch))
     everything = np.concatenate([batch.reshape(-1, 4) for batch in batches])
     np.testing.assert_allclose(moments.mean, everything.mean(0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(moments.variance, everything.var(0), rtol=1e-3)
-    seen = np.asarray(normalise(moments, jnp.asarray(everything, jnp.float32)))
+    seen = np.asarray(normalize(moments, jnp.asarray(everything, jnp.float32)))
     np.testing.assert_allclose(seen.std(0), 1, atol=0.01)
 
 
 def test_a_scaled_reward_keeps_its_sign() -> None:
-    moments = joined(no_moments(()), alone(np.array([100.0, 300.0])))
-    assert scale(moments, jnp.array([-50.0, 50.0])).tolist() == pytest.approx([-0.5, 0.5], rel=1e-2)
+    moments = merge_moments(empty_moments(()), alone(np.array([100.0, 300.0])))
+    assert scale_reward(moments, jnp.array([-50.0, 50.0])).tolist() == pytest.approx([-0.5, 0.5], rel=1e-2)
 
 
 def test_samples_that_are_not_valid_count_nothing() -> None:
@@ -54,11 +62,11 @@ def test_samples_that_are_not_valid_count_nothing() -> None:
 
 def test_standardised() -> None:
     values = np.array([1.0, 2.0, 3.0])
-    result = standardised(alone(values), jnp.asarray(values))
+    result = standardize(alone(values), jnp.asarray(values))
     assert float(result.mean()) == pytest.approx(0, abs=1e-6)
     assert float(result.std()) == pytest.approx(1)
     single = np.array([5.0])
-    assert standardised(alone(single), jnp.asarray(single)).tolist() == [5.0]  # no deviation, and no NaN
+    assert standardize(alone(single), jnp.asarray(single)).tolist() == [5.0]  # no deviation, and no NaN
 
 
 def test_the_reset_phase_meter() -> None:

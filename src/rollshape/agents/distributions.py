@@ -16,7 +16,7 @@ from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete
 LOG_2PI = 1.8378770664093453
 
 
-class Policy(Protocol):
+class ActionDistribution(Protocol):
     """What a distribution answers. An action is a function of the outputs and of noise that can be drawn in bulk.
 
     `choose` and `mode` also take NumPy's arrays.
@@ -24,16 +24,16 @@ class Policy(Protocol):
 
     num_outputs: int
 
-    def noise(self, key: Array, shape: tuple[int, ...]) -> Array: ...
-    def choose(self, outputs: Array, noise: Array) -> Array: ...
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Array: ...
+    def select(self, outputs: Array, noise: Array) -> Array: ...
     def mode(self, outputs: Array) -> Array: ...
     def log_prob(self, outputs: Array, action: Array) -> Array: ...
     def entropy(self, outputs: Array) -> Array: ...
 
 
-def sample(policy: Policy, key: Array, outputs: Array) -> Array:
+def sample(policy: ActionDistribution, key: Array, outputs: Array) -> Array:
     """Actions for outputs [..., num_outputs]."""
-    return policy.choose(outputs, policy.noise(key, outputs.shape[:-1]))
+    return policy.select(outputs, policy.draw_noise(key, outputs.shape[:-1]))
 
 
 class Categorical:
@@ -42,10 +42,10 @@ class Categorical:
     def __init__(self, n: int) -> None:
         self.num_outputs = n
 
-    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
 
-    def choose(self, outputs: Array, noise: Array) -> Array:
+    def select(self, outputs: Array, noise: Array) -> Array:
         return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
@@ -72,10 +72,10 @@ class MultiCategorical:
     def _split(self, outputs: Array) -> list[Array]:
         return list(namespace(outputs).split(outputs, self._cuts, axis=-1))
 
-    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
 
-    def choose(self, outputs: Array, noise: Array) -> Array:
+    def select(self, outputs: Array, noise: Array) -> Array:
         return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
@@ -100,10 +100,10 @@ class Gaussian:
         self.num_outputs = 2 * dim
         self._dim = dim
 
-    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.normal(key, (*shape, self._dim))
 
-    def choose(self, outputs: Array, noise: Array) -> Array:
+    def select(self, outputs: Array, noise: Array) -> Array:
         chosen: Array = outputs[..., : self._dim] + namespace(outputs).exp(outputs[..., self._dim :]) * noise
         return chosen
 
@@ -134,10 +134,10 @@ class SquashedGaussian:
         bounded = isfinite(low) and isfinite(high)
         self._centre, self._half = ((high + low) / 2, (high - low) / 2) if bounded else (0.0, 1.0)
 
-    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.normal(key, (*shape, self._dim))
 
-    def choose(self, outputs: Array, noise: Array) -> Array:
+    def select(self, outputs: Array, noise: Array) -> Array:
         return self.bounded(self.drawn(outputs, noise)[0])
 
     def mode(self, outputs: Array) -> Array:
@@ -177,7 +177,7 @@ def _log_slope(u: Array) -> Array:
 
 
 @cache
-def policy_for(action: Action) -> Policy:
+def distribution_for(action: Action) -> ActionDistribution:
     """The distribution over an action space; always the same object, for which programs are compiled."""
     match action:
         case Discrete(n):

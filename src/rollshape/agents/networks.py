@@ -193,7 +193,7 @@ class ActorCritic(eqx.Module):
         outputs, values = self.towers(self.features(observations))
         return with_deviations(self.log_std, outputs.reshape(*leading, -1)), values.reshape(leading)
 
-    def acting(self) -> Callable[[Array], Array]:
+    def actor_fn(self) -> Callable[[Array], Array]:
         """The policy's half by itself: observations → outputs; NumPy's where the network's arrays are.
 
         Everything is looked up beforehand: that takes longer in a Module than the arithmetic of 64 observations.

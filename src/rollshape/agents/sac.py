@@ -93,12 +93,12 @@ class Agent(eqx.Module):
 
     def __call__(self, observations: Array) -> tuple[Array, Array]:
         """(outputs for the action's distribution, values: what the critics say of the policy's mode), [..., *shape]."""
-        outputs, policy = self.acting()(observations), soft_policy(self.action)
+        outputs, policy = self.actor_fn()(observations), soft_policy(self.action)
         leading, rows = outputs.shape[:-1], observations.reshape(-1, *self.actor.shape)
         chosen = policy.mode(outputs.reshape(-1, outputs.shape[-1]))
         return outputs, q_values(self.critics, policy, rows, chosen).min(0).reshape(leading)
 
-    def acting(self) -> Callable[[Array], Array]:
+    def actor_fn(self) -> Callable[[Array], Array]:
         """The policy's half by itself: observations → outputs."""
         actor, axes = self.actor, len(self.actor.shape)
         return lambda observations: actor(observations.reshape(-1, *actor.shape))[0].reshape(

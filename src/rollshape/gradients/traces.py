@@ -14,12 +14,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.networks import ActorCritic, PictureEncoder, Tower, patches
 from rollshape.gradients.gram import Trace
 
 
-def policy_traces(model: ActorCritic, policy: Policy, observations: Array, actions: Array) -> tuple[Trace, ...]:
+def policy_traces(
+    model: ActorCritic, policy: ActionDistribution, observations: Array, actions: Array
+) -> tuple[Trace, ...]:
     """Traces of ∇log π(a|s) by the encoder, the actor and log_std, for observations [..., *shape] and actions."""
     lead, observations = _flattened(model, observations)
     actions = jnp.reshape(actions, (math.prod(lead), *actions.shape[len(lead) :]))

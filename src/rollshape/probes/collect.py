@@ -19,8 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize_obs, scale_reward
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
@@ -28,7 +30,6 @@ from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
 from rollshape.probes.stationary import BURN_IN, stationary
 from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, scale, seen
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.spec import Spec
 from rollshape.training.streams import stream_key
@@ -74,7 +75,7 @@ class Source(ABC):
         """Give back what environments hold."""
 
     def _rewarded(self, stream: Stream) -> Stream:
-        return stream if self._rewards is None else stream._replace(reward=scale(self._rewards, stream.reward))
+        return stream if self._rewards is None else stream._replace(reward=scale_reward(self._rewards, stream.reward))
 
 
 class FunctionalSource(Source):
@@ -136,11 +137,16 @@ def _joined(parts: list[list[Stream]], num_envs: int, num_steps: int, length: in
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _followed(
-    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
+    env: FunctionalEnv,
+    policy: ActionDistribution,
+    model: ActorCritic,
+    moments: Moments | None,
+    episodes: Episode,
+    key: Array,
 ) -> tuple[Episode, Stream]:
     """The next steps, always as many: one program so serves every T."""
     act, move = jax.random.split(key)
-    episodes, rollout = collect(env, policy, model, moments, episodes, (act, move), PIECE)
+    episodes, rollout = collect(env, Policy(model, moments, policy), episodes, (act, move), PIECE)
     return episodes, Stream(
         jnp.swapaxes(rollout.observation, 0, 1),
         jnp.swapaxes(rollout.action, 0, 1),
@@ -156,7 +162,7 @@ class HostSource(Source):
         super().__init__(trainer, state, num_envs)
         self.env: HostEnv = make_host(self.spec.env, num_envs, **(self.spec.env_kwargs or {}))
         self._act = jax.jit(self._chosen)
-        self._values = jax.jit(lambda observation: self.model.value(seen(self.moments, observation)))
+        self._values = jax.jit(lambda observation: self.model.value(normalize_obs(self.moments, observation)))
         self._length = self._longest(stream_key(self.spec.seed, "probe", 2**31 - 1))
         self._drawn = False
 
@@ -193,7 +199,7 @@ class HostSource(Source):
                 blank[name][envs[kept], counted[kept]] = column[kept]
             counted += outcome.valid
         stream = Stream(**{name: jnp.asarray(column) for name, column in blank.items()})
-        return self._rewarded(stream._replace(observation=seen(self.moments, stream.observation)))
+        return self._rewarded(stream._replace(observation=normalize_obs(self.moments, stream.observation)))
 
     def _longest(self, key: Array) -> int:
         """Steps of the longest episode that the pool plays within the horizon, from a reset."""
@@ -206,7 +212,7 @@ class HostSource(Source):
         return longest
 
     def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:
-        outputs, value = self.model(seen(self.moments, observation))
+        outputs, value = self.model(normalize_obs(self.moments, observation))
         return sample(self.policy, key, outputs), value
 
 

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs.host import Values
 from rollshape.geometry.divisors import divisors
@@ -52,7 +52,7 @@ class View:
         return shapes
 
 
-def policy_view(model: ActorCritic, policy: Policy) -> View:
+def policy_view(model: ActorCritic, policy: ActionDistribution) -> View:
     return View(partial(_policy_scores, policy, model))
 
 
@@ -61,7 +61,9 @@ def critic_view(model: ActorCritic) -> View:
 
 
 @partial(jax.jit, static_argnums=0)
-def _policy_scores(policy: Policy, model: ActorCritic, observation: Array, action: Array) -> tuple[Trace, ...]:
+def _policy_scores(
+    policy: ActionDistribution, model: ActorCritic, observation: Array, action: Array
+) -> tuple[Trace, ...]:
     return policy_traces(model, policy, observation, action)
 
 

@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize_obs, scale_reward
 from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.geometry.divisors import divisors
 from rollshape.gradients import gram
@@ -32,7 +33,6 @@ from rollshape.gradients.noises import Noises, noises, true_weights
 from rollshape.gradients.traces import policy_traces
 from rollshape.probes.stationary import horizons, stationary
 from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, scale, seen
 from rollshape.training.spec import Spec
 
 STATES, ACTIONS, CONTINUATIONS = 1024, 4, 2
@@ -76,7 +76,7 @@ def step_noises(
     model, moments = on_one_device(state)
     burn, act, place, play = jax.random.split(jax.random.key(seed), 4)
     episodes = stationary(env, trainer.policy, num_states, model, moments, burn, horizons(env))[0]
-    observations = jnp.repeat(seen(moments, episodes.observation)[:, None], num_actions, 1)
+    observations = jnp.repeat(normalize_obs(moments, episodes.observation)[:, None], num_actions, 1)
     actions = sample(trainer.policy, act, model(observations)[0])
     left = jax.random.randint(place, (num_states,), 1, steps + 1)
     player = partial(
@@ -109,7 +109,7 @@ def step_noises(
 
 @partial(jax.jit, static_argnums=0)
 def _products(
-    policy: Policy, model: ActorCritic, observations: Array, actions: Array, true: Array, told: Array
+    policy: ActionDistribution, model: ActorCritic, observations: Array, actions: Array, true: Array, told: Array
 ) -> tuple[Array, Array, Array]:
     """‖ψ‖² [S, A], and the Gram matrices [S, S] of rows by the true weights, and of those with rows by what is told."""
     scores = policy_traces(model, policy, observations, actions)
@@ -150,7 +150,7 @@ class _Branches(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _played(
-    env: FunctionalEnv, policy: Policy, estimator: _Estimator, continuations: int, model: ActorCritic,
+    env: FunctionalEnv, policy: ActionDistribution, estimator: _Estimator, continuations: int, model: ActorCritic,
     moments: Moments | None, rewards: Moments | None, episodes: Episode, actions: Array, left: Array, key: Array,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Â, return and whether V stands for its rest, each [S, A, C], of episodes [S], actions [S, A], steps left [S].
@@ -167,13 +167,13 @@ def _played(
 
     elapsed, limit = spread(episodes.steps, 1), spread(left, 1)
     state = jax.tree.map(lambda x: spread(x, 1), episodes.state)
-    value = spread(model.value(seen(moments, episodes.observation)), 1)
+    value = spread(model.value(normalize_obs(moments, episodes.observation)), 1)
 
     def step(at: _Branches) -> _Branches:
         act, move = jax.random.split(jax.random.fold_in(key, at.step))
         outcome = jax.vmap(env.step)(jax.random.split(move, count), at.state, env.bounded(at.action))
-        outputs, value = model(seen(moments, outcome.observation))
-        reward = outcome.reward if rewards is None else scale(rewards, outcome.reward)
+        outputs, value = model(normalize_obs(moments, outcome.observation))
+        reward = outcome.reward if rewards is None else scale_reward(rewards, outcome.reward)
         error = reward
         if critic:
             error = reward + gamma * jnp.where(outcome.terminated, 0.0, value) - at.value

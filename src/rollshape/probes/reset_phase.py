@@ -18,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, scale_reward
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start
 from rollshape.gradients import gram
 from rollshape.gradients.intervals import Estimate, Floats, norm_estimate, squared_norm
@@ -27,7 +29,6 @@ from rollshape.gradients.traces import policy_traces
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.stationary import horizons, stationary
 from rollshape.training.loop import RunState, Trainer, entropy_of, on_one_device, phase_histogram
-from rollshape.training.normaliser import Moments, scale
 from rollshape.training.rollout import Rollout, collect
 from rollshape.training.spec import Spec
 from rollshape.training.update import advantages
@@ -150,14 +151,14 @@ def _shares(counts: Floats) -> tuple[float, ...]:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _played(
-    env: FunctionalEnv, policy: Policy, spec: Spec, num_steps: int, model: ActorCritic, moments: Moments | None,
+    env: FunctionalEnv, policy: ActionDistribution, spec: Spec, num_steps: int, model: ActorCritic, moments: Moments | None,
     rewards: Moments | None, episodes: Episode, key: Array,
 ) -> tuple[Episode, Window]:  # fmt: skip
     """The next T steps, with the run's own advantages, not normalised; REINFORCE's mean is a constant."""
     act, move = jax.random.split(key)
-    episodes, rollout = collect(env, policy, model, moments, episodes, (act, move), num_steps)
+    episodes, rollout = collect(env, Policy(model, moments, policy), episodes, (act, move), num_steps)
     if rewards is not None:
-        rollout = rollout._replace(reward=scale(rewards, rollout.reward))
+        rollout = rollout._replace(reward=scale_reward(rewards, rollout.reward))
     return episodes, window_of(spec, rollout)
 
 
@@ -171,7 +172,7 @@ def window_of(spec: Spec, rollout: Rollout) -> Window:
 
 
 @partial(jax.jit, static_argnums=0)
-def _grams(policy: Policy, model: ActorCritic, window: Window, staggered: Window) -> tuple[Array, Array]:
+def _grams(policy: ActionDistribution, model: ActorCritic, window: Window, staggered: Window) -> tuple[Array, Array]:
     """Gram matrices [N, N] of the window's rows, and of these minus the staggered ones."""
     mine, others = (
         gram.scaled(policy_traces(model, policy, w.observation, w.action), w.advantage) for w in (window, staggered)

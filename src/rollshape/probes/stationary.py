@@ -8,20 +8,25 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize_obs
 from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
-from rollshape.training.normaliser import Moments, seen
 
 BURN_IN = (2, 3)  # episode lengths: at least, and less than
 
 
 def moved(
-    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, episodes: Episode, key: Array
+    env: FunctionalEnv,
+    policy: ActionDistribution,
+    model: ActorCritic,
+    moments: Moments | None,
+    episodes: Episode,
+    key: Array,
 ) -> Episode:
     """One step of all environments under the policy."""
     act, move = jax.random.split(key)
-    action = env.bounded(sample(policy, act, model.acting()(seen(moments, episodes.observation))))
+    action = env.bounded(sample(policy, act, model.actor_fn()(normalize_obs(moments, episodes.observation))))
     keys = jax.random.split(move, episodes.steps.shape[0])
     following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
     return following
@@ -29,7 +34,7 @@ def moved(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def stationary(
-    env: FunctionalEnv, policy: Policy, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
+    env: FunctionalEnv, policy: ActionDistribution, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
     burn_in: tuple[int, int],
 ) -> tuple[Episode, Array]:  # fmt: skip
     """Episodes [N] of fresh environments, each after a number of steps of its own, from `burn_in[0]` to below

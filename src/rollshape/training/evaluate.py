@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize_obs
 from rollshape.envs.functional import Episode, FunctionalEnv, start, stepped
-from rollshape.training.normaliser import Moments, seen
 
 
 class Score(NamedTuple):
@@ -27,7 +27,7 @@ class Score(NamedTuple):
 
 def evaluate(
     env: FunctionalEnv,
-    policy: Policy,
+    policy: ActionDistribution,
     model: ActorCritic,
     moments: Moments | None,
     key: Array,
@@ -46,11 +46,16 @@ def score_of(returns: Any, lengths: Any) -> Score:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _play(
-    env: FunctionalEnv, policy: Policy, episodes: int, model: ActorCritic, moments: Moments | None, key: Array
+    env: FunctionalEnv,
+    policy: ActionDistribution,
+    episodes: int,
+    model: ActorCritic,
+    moments: Moments | None,
+    key: Array,
 ) -> tuple[Array, Array]:
     """(returns, lengths) of the first episode of each environment."""
     first, rest = jax.random.split(key)
-    limit, outputs = env.horizon, model.acting()
+    limit, outputs = env.horizon, model.actor_fn()
 
     def going_on(carry: tuple[Array, Episode, Array, Array, Array]) -> Array:
         step, _, done, _, _ = carry
@@ -59,7 +64,7 @@ def _play(
     def play(carry: tuple[Array, Episode, Array, Array, Array]) -> tuple[Array, Episode, Array, Array, Array]:
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
-        action = env.bounded(sample(policy, act, outputs(seen(moments, running.observation))))
+        action = env.bounded(sample(policy, act, outputs(normalize_obs(moments, running.observation))))
         keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in `advance`, without its resets
         running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)
         returns = jnp.where(done, returns, outcome.episode_return)

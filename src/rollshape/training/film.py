@@ -11,8 +11,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import Policy, sample
+from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize
 from rollshape.envs.draw import Frame, artist_for, headless, missing
 from rollshape.envs.functional import FunctionalEnv, Outcome, State
 from rollshape.errors import RequestError
@@ -20,7 +21,6 @@ from rollshape.files import atomic_write
 from rollshape.training.functional_trainer import FunctionalTrainer
 from rollshape.training.host_trainer import HostTrainer
 from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, normalise
 from rollshape.training.streams import stream_key
 
 HOST_FPS = 30
@@ -87,7 +87,7 @@ def _film_host(trainer: HostTrainer, state: RunState, seed: int, path: Path) -> 
 
 
 def play(
-    env: FunctionalEnv, policy: Policy, model: ActorCritic, moments: Moments | None, key: Array
+    env: FunctionalEnv, policy: ActionDistribution, model: ActorCritic, moments: Moments | None, key: Array
 ) -> Iterator[Shown]:
     """The first state of an episode and those that follow, to the last; keys are split as `evaluate` splits them."""
     first, rest = jax.random.split(key)
@@ -104,7 +104,7 @@ def play(
 @partial(jax.jit, static_argnums=(0, 1))
 def _step(
     env: FunctionalEnv,
-    policy: Policy,
+    policy: ActionDistribution,
     model: ActorCritic,
     moments: Moments | None,
     state: State,
@@ -112,7 +112,7 @@ def _step(
     key: Array,
 ) -> Outcome:
     act, move = jax.random.split(key)
-    seen = observation if moments is None else normalise(moments, observation)
+    seen = observation if moments is None else normalize(moments, observation)
     action = env.bounded(sample(policy, act, model(seen)[0][None])[0])
     return env.step(jax.random.split(jax.random.split(move, 1)[0])[0], state, action)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import FunctionalEnv, start
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, evaluate
@@ -111,8 +112,8 @@ class FunctionalTrainer(Trainer):
             jax.random.fold_in(stream_key(state.seed, stream, state.update + 1), number) for stream in ("policy", "env")
         )
         episodes, rollout = collect(
-            self.env, self.policy, state.learner.model, state.observations, state.episodes, (policy_key, env_key),
-            self.plan.num_steps,
+            self.env, Policy(state.learner.model, state.observations, self.policy), state.episodes,
+            (policy_key, env_key), self.plan.num_steps,
         )  # fmt: skip
         moved = state._replace(episodes=episodes)
         blank = _blank(jax.eval_shape(self.absorbed, moved, rollout, watched)[1])

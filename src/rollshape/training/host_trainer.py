@@ -13,12 +13,12 @@ import numpy as np
 from jax import Array
 
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, normalize_obs
 from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, staggered_host
 from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
 from rollshape.training.loop import LAYOUT, Metrics, RunState, Times, Trainer, on_one_device
-from rollshape.training.normaliser import Moments, seen
 from rollshape.training.release import release
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import ALONG_ENVS, APART, TOGETHER
@@ -37,10 +37,10 @@ class HostTrainer(Trainer):
     def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1) -> None:
         super().__init__(spec, plan, env, interval)
         self._act = jax.jit(self._chosen)
-        self._one_noise = jax.jit(self.policy.noise, static_argnums=1)
-        self._values = jax.jit(lambda model, moments, observation: model.value(seen(moments, observation)))
+        self._one_noise = jax.jit(self.policy.draw_noise, static_argnums=1)
+        self._values = jax.jit(lambda model, moments, observation: model.value(normalize_obs(moments, observation)))
         self._noise = jax.jit(
-            lambda seed, update: self.policy.noise(
+            lambda seed, update: self.policy.draw_noise(
                 stream_key(seed, "policy", update + 1), (plan.num_steps, plan.num_envs)
             )
         )
@@ -172,16 +172,16 @@ class HostTrainer(Trainer):
         """(observations, noise) → actions, by NumPy where it can: it is there sooner than a compiled program."""
         if not _numpy_acts(model):
             return partial(self._act, model, moments)
-        outputs, choose = model.acting(), self.policy.choose
-        return lambda observation, noise: choose(outputs(seen(moments, observation)), noise)  # type: ignore[arg-type]
+        outputs, choose = model.actor_fn(), self.policy.select
+        return lambda observation, noise: choose(outputs(normalize_obs(moments, observation)), noise)  # type: ignore[arg-type]
 
     def _chosen(self, model: ActorCritic, moments: Moments | None, observation: Array, noise: Array) -> Array:
-        return self.policy.choose(model(seen(moments, observation))[0], noise)
+        return self.policy.select(model(normalize_obs(moments, observation))[0], noise)
 
     def _learned(self, state: RunState, rollout: Any, last: Array, watched: Array) -> tuple[RunState, Metrics]:
         """Of a shard: what the networks said of its observations, and then the update."""
         model, raw = state.learner.model, rollout.raw_observation
-        observation = seen(state.observations, raw)
+        observation = normalize_obs(state.observations, raw)
         # Pictures a step at a time: their patches would weigh gigabytes together.
         outputs, value = model(observation) if model.encoder is None else jax.lax.map(model, observation)
         whole = rollout._replace(
@@ -189,7 +189,7 @@ class HostTrainer(Trainer):
             raw_observation=raw if state.observations is not None else None,
             log_prob=self.policy.log_prob(outputs, rollout.action),
             value=value,
-            last_value=model.value(seen(state.observations, last)),
+            last_value=model.value(normalize_obs(state.observations, last)),
         )
         return self.absorbed(state, whole, watched)
 

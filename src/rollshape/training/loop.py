@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import Policy, policy_for
+from rollshape.agents.distributions import ActionDistribution, distribution_for
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, compute_moments, empty_moments, merge_moments, scale_reward
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score
 from rollshape.training.layout import layout
 from rollshape.training.monitor import Signals, no_signals, sampling, signals_of
-from rollshape.training.normaliser import Moments, joined, moments_of, no_moments, scale
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import APART, TOGETHER, Shards
 from rollshape.training.spec import Spec
@@ -99,7 +99,7 @@ class Trainer(ABC):
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int) -> None:
         self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
-        self.policy: Policy = policy_for(env.action)
+        self.policy: ActionDistribution = distribution_for(env.action)
         self.layout = layout(spec, plan, env.observation, self.policy.num_outputs)
         self.shards = Shards(self.layout.num_shards)
         self.monitored = sampling(plan, self.layout.num_shards, interval) if spec.monitor_gradients else None
@@ -152,8 +152,8 @@ class Trainer(ABC):
                 update=jnp.zeros((), jnp.int32),
                 learner=new_learner(spec, model),
                 episodes=episodes,
-                observations=no_moments(env.observation.shape) if spec.normalize_observations else None,
-                rewards=no_moments(()) if spec.normalize_rewards else None,
+                observations=empty_moments(env.observation.shape) if spec.normalize_observations else None,
+                rewards=empty_moments(()) if spec.normalize_rewards else None,
                 discounted=jnp.zeros(self.plan.num_envs),
             )
         )
@@ -173,8 +173,8 @@ class Trainer(ABC):
         )
         observations = state.observations
         if observations is not None and rollout.raw_observation is not None:
-            observations = joined(
-                observations, moments_of(shards.total, rollout.raw_observation, (0, 1), rollout.valid)
+            observations = merge_moments(
+                observations, compute_moments(shards.total, rollout.raw_observation, (0, 1), rollout.valid)
             )
         following = RunState(state.seed, state.update + 1, learner, state.episodes, observations, rewards, discounted)
         rate = rate if spec.adaptive_kl is None else learner.rate
@@ -207,13 +207,14 @@ class Trainer(ABC):
 
         ended = rollout.terminated | rollout.truncated
         discounted, totals = jax.lax.scan(along, state.discounted, (rollout.reward, ended))
-        moments = joined(state.rewards, moments_of(self.shards.total, totals, (0, 1), rollout.valid))
-        return rollout._replace(reward=scale(moments, rollout.reward)), moments, discounted
+        moments = merge_moments(state.rewards, compute_moments(self.shards.total, totals, (0, 1), rollout.valid))
+        return rollout._replace(reward=scale_reward(moments, rollout.reward)), moments, discounted
 
     def _metrics(self, rollout: Rollout, reports: Report, returns: Array, rate: Array, signals: Signals) -> Metrics:
         sums = self.shards.total(self._sums(rollout))
         spread, unexplained = (
-            moments_of(self.shards.total, x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
+            compute_moments(self.shards.total, x, (0, 1), rollout.valid).variance
+            for x in (returns, returns - rollout.value)
         )
         return Metrics(
             episodes=sums[0],

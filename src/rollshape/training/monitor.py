@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.networks import ActorCritic
 from rollshape.geometry.plan import Plan
 from rollshape.gradients.gram import CHUNK, reshaped, rows, scaled, step_norms, window_norms
@@ -81,7 +81,7 @@ def signals_of(
     plan: Plan,
     sampling: Sampling,
     shards: Shards,
-    policy: Policy,
+    policy: ActionDistribution,
     model: ActorCritic,
     rollout: Rollout,
     key: Array,
@@ -116,7 +116,7 @@ def _drawn(
 
 
 def _sums(
-    model: ActorCritic, policy: Policy, observation: Array, action: Array, weight: Array
+    model: ActorCritic, policy: ActionDistribution, observation: Array, action: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """Of groups [G, E, M, …]: Σs_e [G, P], |s_e|² [G, E] and Σ|g|² [G, E]. What does not fit a chunk comes one
     environment at a time."""

@@ -119,7 +119,7 @@ def learn(
     """An iteration's gradient steps: the learner after them, and the means of what they tell."""
     *draw_keys, noise_key = jax.random.split(key, 4)
     drawn = draw(plan, replay, draw_keys)
-    noise = policy.noise(noise_key, (plan.num_minibatches, 2, plan.minibatch_size))
+    noise = policy.draw_noise(noise_key, (plan.num_minibatches, 2, plan.minibatch_size))
     step = partial(_gradient_step, spec, policy, replay)
     learner, reports = jax.lax.scan(step, learner, (noise, drawn))
     means = StepReport(*(part.mean() for part in reports))

@@ -8,10 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import Policy
-from rollshape.agents.networks import ActorCritic
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
-from rollshape.training.normaliser import Moments, seen
 
 
 class Rollout(NamedTuple):
@@ -34,45 +32,37 @@ class Rollout(NamedTuple):
 
 
 def collect(
-    env: FunctionalEnv,
-    policy: Policy,
-    model: ActorCritic,
-    moments: Moments | None,
-    episodes: Episode,
-    keys: tuple[Array, Array],
-    num_steps: int,
+    env: FunctionalEnv, policy: Policy, episodes: Episode, keys: tuple[Array, Array], num_steps: int
 ) -> tuple[Episode, Rollout]:
     """Act for T steps in the environments of a shard; keys are those of the policy's and the environments' streams."""
-    num_envs = episodes.steps.shape[0]
+    num_envs, distribution = episodes.steps.shape[0], policy.distribution
 
     def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, tuple[Any, ...]]:
-        observation = seen(moments, episodes.observation)
-        outputs, value = model(observation)
-        action = policy.choose(outputs, chance[0])
+        observation = policy.normalize(episodes.observation)
+        outputs, value = policy.network(observation)
+        action = distribution.select(outputs, chance[0])
         following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
-        final_value = _final_values(model, seen(moments, outcome.final_observation), outcome)
-        raw = None if moments is None else episodes.observation
-        row = (observation, raw, action, policy.log_prob(outputs, action), value, outcome, final_value,
-               episodes.steps)  # fmt: skip
+        raw = None if policy.moments is None else episodes.observation
+        row = (observation, raw, action, distribution.log_prob(outputs, action), value, outcome,
+               _final_values(policy, outcome), episodes.steps)  # fmt: skip
         return following, row
 
     # Random numbers are drawn in bulk: the loop over steps is where small operations add up.
-    chance = (policy.noise(keys[0], (num_steps, num_envs)), jax.random.split(keys[1], (num_steps, num_envs)))
+    chance = (distribution.draw_noise(keys[0], (num_steps, num_envs)), jax.random.split(keys[1], (num_steps, num_envs)))
     episodes, (observation, raw, action, log_prob, value, outcome, final_value, steps) = jax.lax.scan(
         step, episodes, chance
     )
-    last_value = model.value(seen(moments, episodes.observation))
     return episodes, Rollout(
         observation, raw, action, log_prob, value, outcome.reward, outcome.terminated, outcome.truncated, final_value,
-        steps, outcome.episode_return, outcome.episode_length, last_value,
+        steps, outcome.episode_return, outcome.episode_length, policy.value(episodes.observation),
     )  # fmt: skip
 
 
-def _final_values(model: ActorCritic, observation: Array, outcome: Transition) -> Array:
-    """V of the final observations, computed only in the rare step in which some episode is truncated."""
+def _final_values(policy: Policy, outcome: Transition) -> Array:
+    """Values of the final observations, computed only in the rare step in which some episode is truncated."""
     values = jax.lax.cond(
         outcome.truncated.any(),
-        lambda: model.value(observation),
+        lambda: policy.value(outcome.final_observation),
         lambda: jnp.zeros_like(outcome.reward),
     )
     return jnp.where(outcome.truncated, values, 0.0)

@@ -71,11 +71,11 @@ class ReplayTrainer(Trainer):
     def noise(self, seed: Array, update: Array) -> Array:
         """The policy's, for an iteration: [T, N, …]."""
         key = stream_key(seed, "policy", update + 1)
-        return self.soft.noise(key, (self.plan.num_steps, self.plan.num_envs))
+        return self.soft.draw_noise(key, (self.plan.num_steps, self.plan.num_envs))
 
     def acted(self, actor: Network, update: Array, seen: Array, noise: Array) -> Array:
         """Actions for observations [N, …]: at random while it warms up, then the policy's."""
-        chosen = self.soft.choose(actor(seen)[0], noise)
+        chosen = self.soft.select(actor(seen)[0], noise)
         return jnp.where(update < self.warm_up, random_actions(self.soft, noise), chosen)
 
     def learned(self, state: RunState, chunk: Chunk) -> tuple[RunState, Metrics]:

@@ -15,13 +15,13 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from rollshape.agents.distributions import Policy
+from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.losses import clipped_value_loss, policy_gradient_loss, ppo_policy_loss, value_loss
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import compute_moments, standardize
 from rollshape.agents.returns import gae, next_values, rewards_to_go
 from rollshape.geometry.plan import Plan
 from rollshape.training.layout import Layout
-from rollshape.training.normaliser import moments_of, standardised
 from rollshape.training.rollout import Rollout
 from rollshape.training.shards import Shards
 from rollshape.training.shuffle import permutation
@@ -97,15 +97,15 @@ def advantages(spec: Spec, rollout: Rollout, gae_lambda: float | Array | None = 
 
 
 def learn(
-    spec: Spec, plan: Plan, layout: Layout, shards: Shards, policy: Policy,
+    spec: Spec, plan: Plan, layout: Layout, shards: Shards, policy: ActionDistribution,
     learner: Learner, rollout: Rollout, rate: Array, key: Array,
 ) -> tuple[Learner, Report, Array]:  # fmt: skip
     """All epochs on one rollout: (learner, reports [epochs, minibatches], value targets [T, N])."""
     estimate, returns = advantages(spec, rollout)
     if spec.algo == "reinforce" and spec.baseline == "mean":
-        estimate = estimate - moments_of(shards.total, estimate, (0, 1), rollout.valid).mean
+        estimate = estimate - compute_moments(shards.total, estimate, (0, 1), rollout.valid).mean
     if spec.normalize_advantages == "rollout":
-        estimate = standardised(moments_of(shards.total, estimate, (0, 1), rollout.valid), estimate)
+        estimate = standardize(compute_moments(shards.total, estimate, (0, 1), rollout.valid), estimate)
     rows = Samples(
         rollout.observation, rollout.action, rollout.log_prob, rollout.value, estimate, returns, rollout.valid
     )
@@ -123,8 +123,8 @@ def learn(
         advantage = rows.advantage[order]
         if spec.normalize_advantages == "minibatch":
             valid = None if rows.valid is None else rows.valid[order]
-            moments = jax.tree.map(lambda x: x[:, None], moments_of(shards.total, advantage, (1,), valid))
-            advantage = standardised(moments, advantage)
+            moments = jax.tree.map(lambda x: x[:, None], compute_moments(shards.total, advantage, (1,), valid))
+            advantage = standardize(moments, advantage)
 
         def minibatch(carry: Any, drawn: tuple[Array, Array]) -> tuple[Any, Report]:
             chosen, advantage = drawn
@@ -140,7 +140,14 @@ def learn(
 
 
 def _gradient_step(
-    spec: Spec, policy: Policy, layout: Layout, shards: Shards, unravel: Any, rate: Array, carry: Any, samples: Samples
+    spec: Spec,
+    policy: ActionDistribution,
+    layout: Layout,
+    shards: Shards,
+    unravel: Any,
+    rate: Array,
+    carry: Any,
+    samples: Samples,
 ) -> tuple[Any, Report]:
     """One step on a minibatch, of which this shard has M/S samples; none where target_kl has stopped the update."""
     flat, learner = carry
@@ -166,7 +173,7 @@ def _gradient_step(
     return (flat, learner._replace(stopped=stopped)), report
 
 
-def _sums(spec: Spec, policy: Policy, layout: Layout, unravel: Any, flat: Array, samples: Samples) -> Array:
+def _sums(spec: Spec, policy: ActionDistribution, layout: Layout, unravel: Any, flat: Array, samples: Samples) -> Array:
     """Sums over a shard's part of a minibatch, as one vector: the gradient, what a report needs, the valid samples.
 
     Its microbatches are added one after the other: the same gradient, from arrays that fit the cache.
@@ -186,7 +193,7 @@ def _sums(spec: Spec, policy: Policy, layout: Layout, unravel: Any, flat: Array,
     return jax.lax.scan(lambda total, piece: (total + one(piece), None), first, jax.tree.map(lambda x: x[1:], cut))[0]
 
 
-def _loss(spec: Spec, policy: Policy, unravel: Any, flat: Array, samples: Samples) -> tuple[Array, Array]:
+def _loss(spec: Spec, policy: ActionDistribution, unravel: Any, flat: Array, samples: Samples) -> tuple[Array, Array]:
     """(sum of the samples' losses, sums that a report needs); samples that are not valid count nothing."""
     outputs, values = unravel(flat)(samples.observation)
     log_prob, entropy = policy.log_prob(outputs, samples.action), policy.entropy(outputs)
