@@ -22,8 +22,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from rollshape.training.run import open_run, train
-from rollshape.training.rundir import WHEN
+from rollshape.training.run import train
+from rollshape.training.setup import open_run
+from rollshape.training.metrics import TIMES
 
 SHAPE: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "log_every": 2}
 ON_POLICY: dict[str, dict[str, Any]] = {
@@ -81,8 +82,8 @@ def cases() -> dict[str, dict[str, Any]]:
 
 def parameters(path: Path) -> str:
     """A hash of the last checkpoint's networks, whatever the order in which the code keeps them."""
-    _, state = open_run(path)
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state.learner.model)]
+    driver, state = open_run(path)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(driver.algorithm.policy(state.learner).network)]
     parts = sorted(hashlib.sha256(f"{leaf.shape}{leaf.dtype}".encode() + leaf.tobytes()).hexdigest() for leaf in leaves)
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
@@ -90,7 +91,7 @@ def parameters(path: Path) -> str:
 def fingerprint(settings: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         run = train(out=Path(scratch) / "run", **settings)
-        rows = [{name: row[name] for name in sorted(row) if name not in WHEN} for row in run.metrics]
+        rows = [{name: row[name] for name in sorted(row) if name not in TIMES} for row in run.metrics]
         return {"parameters": parameters(run.path), "final_return": run.final_return, "rows": rows}
 
 

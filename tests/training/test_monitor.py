@@ -10,21 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.agents.policy import Policy
+from rollshape.algorithms.base import Rollout
+from rollshape.algorithms.parallel import BY_ENV, REPLICATED, TIME_MAJOR
 from rollshape.gradients import gram
 from rollshape.gradients.traces import policy_traces
 from rollshape.gradients.variance import Components, components, lag_products
 from rollshape.training import monitor
-from rollshape.training.functional_trainer import FunctionalTrainer
-from rollshape.training.host_trainer import ROLLOUT
+from rollshape.training.compiled_driver import CompiledDriver
+from rollshape.training.driver import RunState
 from rollshape.training.loggers import scalars
-from rollshape.training.loop import RunState
-from rollshape.training.monitor import Sampling, Signals, sampling, signals_of
-from rollshape.training.rollout import Rollout, collect
-from rollshape.training.run import open_run, planned, train, trainer_for
-from rollshape.training.shards import TOGETHER
+from rollshape.training.monitor import GradientSignals, Sampling, measure_signals, plan_sampling
+from rollshape.training.rollout import collect_with_policy
+from rollshape.training.run import train
+from rollshape.training.setup import new_driver, open_run, plan_run
 from rollshape.training.spec import Spec
-from rollshape.training.update import advantages
 
 SPEC = Spec(env="CartPole-v1", num_envs=48, num_steps=16, hidden_sizes=(8,), total_timesteps=48 * 16)
 
@@ -46,27 +45,27 @@ def plan_of(**sizes: Any) -> Any:
     ],
 )
 def test_what_is_looked_at(sizes: tuple[int, int], shards: int, interval: int, expected: Sampling | None) -> None:
-    assert sampling(plan_of(num_envs=sizes[0], num_steps=sizes[1]), shards, interval) == expected
+    assert plan_sampling(plan_of(num_envs=sizes[0], num_steps=sizes[1]), shards, interval) == expected
 
 
 class Scene:
     """A rollout of a policy, and what it is worth by all its steps."""
 
     def __init__(self) -> None:
-        trainer = trainer_for(SPEC, planned(SPEC))
-        assert isinstance(trainer, FunctionalTrainer)
-        self.trainer, self.state = trainer, trainer.start()
+        driver = new_driver(SPEC, plan_run(SPEC))
+        assert isinstance(driver, CompiledDriver)
+        self.driver, self.state = driver, driver.start()
         keys = (jax.random.key(1), jax.random.key(2))
-        model, policy = self.state.learner.model, trainer.policy
-        _, rollout = collect(trainer.env, Policy(model, None, policy), self.state.episodes, keys, SPEC.num_steps or 0)
+        policy = driver.policy(self.state)
+        _, rollout = collect_with_policy(driver.env, policy, self.state.episodes, keys, SPEC.num_steps or 0)
         self.rollout = rollout._replace(reward=rollout.action.astype(jnp.float32))  # a gradient that can be seen
 
     def whole(self) -> Components:
         """By lags and the mean gradient."""
-        estimate = advantages(SPEC, self.rollout)[0]
+        estimate = self.driver.algorithm.advantages(self.rollout)[0]
         traces = policy_traces(
-            self.state.learner.model,
-            self.trainer.policy,
+            self.state.learner.network,
+            self.driver.algorithm.distribution,
             self.rollout.observation.swapaxes(0, 1),
             self.rollout.action.T,
         )
@@ -74,18 +73,26 @@ class Scene:
         mean = gram.squared_norm(gram.mean_gradient(steps))
         return components(lag_products(gram.gram_blocks(steps)), mean)
 
-    def told(self, looked: Sampling, shards: int = 1) -> Callable[[Rollout, int], Signals]:
+    def measure(self, looked: Sampling, shards: int = 1) -> Callable[[Rollout, int], GradientSignals]:
         spec = Spec(**{**SPEC.to_dict(), "num_shards": shards})
-        trainer = trainer_for(spec, planned(spec))
-        measure = partial(signals_of, spec, trainer.plan, looked, trainer.shards, trainer.policy)
-        spread = jax.jit(trainer.shards.spread(measure, (TOGETHER, ROLLOUT, TOGETHER), TOGETHER))
+        driver = new_driver(spec, plan_run(spec))
+        specs = jax.tree.map(lambda _: TIME_MAJOR, self.rollout._replace(valid=self.rollout.terminated))
+        mapped = driver.parallel.shard_map(
+            partial(measure_signals, driver.algorithm, looked),
+            (REPLICATED, specs._replace(last_value=BY_ENV), REPLICATED),
+            REPLICATED,
+        )
+        program = jax.jit(mapped)
 
-        def tell(rollout: Rollout, seed: int) -> Signals:
+        def measure(rollout: Rollout, seed: int) -> GradientSignals:
             if rollout.valid is None:
                 rollout = rollout._replace(valid=jnp.ones_like(rollout.terminated))
-            return spread(jax.device_get(self.state.learner.model), jax.device_get(rollout), jax.random.key(seed))
+            signals: GradientSignals = program(
+                jax.device_get(self.state.learner), jax.device_get(rollout), jax.random.key(seed)
+            )
+            return signals
 
-        return tell
+        return measure
 
 
 @pytest.fixture(scope="module")
@@ -94,22 +101,22 @@ def scene() -> Scene:
 
 
 def test_environments_that_do_not_fit_come_one_at_a_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = scene.told(Sampling(8, 6, 16))(scene.rollout, 0)
+    whole = scene.measure(Sampling(8, 6, 16))(scene.rollout, 0)
     monkeypatch.setattr(monitor, "CHUNK", 1)
-    for a, b in zip(scene.told(Sampling(8, 6, 16))(scene.rollout, 0), whole, strict=True):
+    for a, b in zip(scene.measure(Sampling(8, 6, 16))(scene.rollout, 0), whole, strict=True):
         assert float(a) == pytest.approx(float(b), rel=1e-4)
 
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_all_steps_give_the_statistics_of_the_rollout(scene: Scene, shards: int) -> None:
-    found, whole = scene.told(Sampling(8 // shards, 6, 16), shards)(scene.rollout, 0), scene.whole()
+    found, whole = scene.measure(Sampling(8 // shards, 6, 16), shards)(scene.rollout, 0), scene.whole()
     assert float(found.effective_sample_size) == pytest.approx(float(whole.effective_sample_size), rel=1e-3)
     assert float(found.gradient_snr) == pytest.approx(float(whole.squared_norm / whole.total), rel=1e-3)
     assert float(found.noise_scale) == pytest.approx(48 * 16 * float(whole.total / whole.squared_norm), rel=1e-3)
 
 
 def test_drawn_steps_give_it_on_average(scene: Scene) -> None:
-    tell, whole = scene.told(Sampling(8, 6, 11)), scene.whole()
+    tell, whole = scene.measure(Sampling(8, 6, 11)), scene.whole()
     found = [float(48 * 16 / tell(scene.rollout, seed).effective_sample_size) for seed in range(150)]
     error = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - float(whole.correlation_time)) < 3 * error + 0.02
@@ -119,7 +126,7 @@ def test_drawn_steps_give_it_on_average(scene: Scene) -> None:
 def test_steps_that_are_not_valid_count_nothing(scene: Scene) -> None:
     rng = np.random.default_rng(0)
     valid = jnp.asarray(rng.random(scene.rollout.reward.shape) < 0.8)
-    tell = scene.told(Sampling(8, 6, 16))
+    tell = scene.measure(Sampling(8, 6, 16))
     clean = scene.rollout._replace(valid=valid)
     dirty = clean._replace(observation=jnp.where(valid[..., None], clean.observation, 7.0))
     for a, b in zip(tell(clean, 0), tell(dirty, 0), strict=True):
@@ -178,4 +185,4 @@ def test_two_shards_of_host_environments_train(tmp_path: Path) -> None:
 
 def test_seven_environments_are_too_few(tmp_path: Path) -> None:
     run = train(out=tmp_path / "run", **{**SMALL, "num_envs": 7, "minibatch_size": 112, "monitor_gradients": True})
-    assert all(row[name] is None for row in run.metrics for name in Signals._fields)
+    assert all(row[name] is None for row in run.metrics for name in GradientSignals._fields)

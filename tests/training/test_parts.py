@@ -18,8 +18,8 @@ from rollshape.agents.normalizer import (
 )
 from rollshape.envs.functional import start
 from rollshape.envs.registry import make
-from rollshape.training.loop import entropy_of, phase_histogram
-from rollshape.training.stagger import staggered
+from rollshape.training.driver import histogram_entropy, phase_histogram
+from rollshape.training.stagger import stagger_episodes
 from rollshape.training.streams import stream_key
 
 
@@ -71,7 +71,7 @@ def test_standardised() -> None:
 
 def test_the_reset_phase_meter() -> None:
     def meter(steps: jax.Array, horizon: int) -> float:
-        return float(entropy_of(phase_histogram(steps, horizon, jnp.ones_like(steps))))
+        return float(histogram_entropy(phase_histogram(steps, horizon, jnp.ones_like(steps))))
 
     assert meter(jnp.full((8, 64), 7), 500) == pytest.approx(0)
     assert meter(jnp.arange(512).reshape(8, 64), 512) == pytest.approx(1)
@@ -82,11 +82,11 @@ def test_the_reset_phase_meter() -> None:
 def test_stagger_modes(name: str) -> None:
     env = make(name)
     fresh = jax.vmap(partial(start, env))(jax.random.split(jax.random.key(0), 64))
-    assert staggered("none", env, fresh, jax.random.key(1)) is fresh
-    counted = staggered("counter", env, fresh, jax.random.key(1))
+    assert stagger_episodes("none", env, fresh, jax.random.key(1)) is fresh
+    counted = stagger_episodes("counter", env, fresh, jax.random.key(1))
     np.testing.assert_array_equal(counted.observation, fresh.observation)
     assert int(counted.steps.max()) > 0.8 * env.horizon
-    burnt = jax.jit(lambda episodes: staggered("burn-in", env, episodes, jax.random.key(1)))(fresh)
+    burnt = jax.jit(lambda episodes: stagger_episodes("burn-in", env, episodes, jax.random.key(1)))(fresh)
     assert int(burnt.steps.max()) < env.horizon
     assert len(np.unique(np.asarray(burnt.steps))) > 16
     assert not np.allclose(burnt.observation, fresh.observation)

@@ -6,7 +6,7 @@ from rollshape.training.presets import PRESETS, with_preset
 from rollshape.training.spec import Spec
 
 
-@pytest.mark.parametrize("env", sorted(PRESETS))
+@pytest.mark.parametrize("env", sorted(env for algo, env in PRESETS if algo == "ppo"))
 def test_every_preset_is_a_legal_plan_with_a_source(env: str) -> None:
     spec, preset = with_preset(Spec(env=env))
     assert env in FUNCTIONAL

@@ -18,8 +18,9 @@ import pytest
 from rollshape.errors import RequestError, RunError
 from rollshape.training import checkpoint
 from rollshape.training.reproduce import first_difference, reproduce
-from rollshape.training.run import Run, open_run, train
+from rollshape.training.run import Run, train
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.setup import open_run
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1", "num_envs": 8, "num_steps": 16, "num_epochs": 2, "total_timesteps": 8 * 16 * 30,
@@ -175,9 +176,9 @@ def test_kept_checkpoints_are_spread_evenly_and_survive_a_resume(unbroken: Run, 
     assert [checkpoint.update_of(path) for path in checkpoint.stored(out / "checkpoints")] == [0, 10, 20, 30]
     assert_identical(unbroken.path, out)
     assert int(open_run(out, 10)[1].update) == 10
-    untrained = open_run(out, 0)[1].learner.model
+    untrained = open_run(out, 0)[1].learner.network
     for old, new in zip(
-        jax.tree.leaves(untrained), jax.tree.leaves(open_run(out)[0].start().learner.model), strict=True
+        jax.tree.leaves(untrained), jax.tree.leaves(open_run(out)[0].start().learner.network), strict=True
     ):
         np.testing.assert_array_equal(old, new)
     with pytest.raises(RequestError) as caught:
@@ -234,7 +235,7 @@ def test_a_loss_that_is_not_finite_is_diverged_with_the_last_good_checkpoint(tmp
     assert json.loads((tmp_path / "x" / "run.json").read_text())["status"] == "diverged"
     for kept in (tmp_path / "x" / "checkpoints").glob("*.eqx"):
         state = checkpoint.load(kept, open_run(unbroken_like(tmp_path))[1])
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.learner.model))
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.learner.network))
 
 
 def unbroken_like(tmp_path: Path) -> Path:

@@ -17,9 +17,9 @@ LOG_2PI = 1.8378770664093453
 
 
 class ActionDistribution(Protocol):
-    """What a distribution answers. An action is a function of the outputs and of noise that can be drawn in bulk.
+    """A distribution over actions. An action is a function of the outputs and of noise, which can be drawn in bulk.
 
-    `choose` and `mode` also take NumPy's arrays.
+    `select` and `mode` also take NumPy's arrays.
     """
 
     num_outputs: int
@@ -138,19 +138,19 @@ class SquashedGaussian:
         return jax.random.normal(key, (*shape, self._dim))
 
     def select(self, outputs: Array, noise: Array) -> Array:
-        return self.bounded(self.drawn(outputs, noise)[0])
+        return self.to_env(self.sample_with_log_prob(outputs, noise)[0])
 
     def mode(self, outputs: Array) -> Array:
-        return self.bounded(jnp.tanh(outputs[..., : self._dim]))
+        return self.to_env(jnp.tanh(outputs[..., : self._dim]))
 
-    def bounded(self, unit: Array) -> Array:
+    def to_env(self, unit: Array) -> Array:
         """A unit action in the environment's units."""
         return self._centre + self._half * unit
 
-    def unit(self, action: Array) -> Array:
+    def to_unit(self, action: Array) -> Array:
         return (action - self._centre) / self._half
 
-    def drawn(self, outputs: Array, noise: Array) -> tuple[Array, Array]:
+    def sample_with_log_prob(self, outputs: Array, noise: Array) -> tuple[Array, Array]:
         """(unit actions [..., dim], their log densities [...]), differentiable by the outputs."""
         mean, log_std = self._parts(outputs)
         u = mean + jnp.exp(log_std) * noise
@@ -158,7 +158,7 @@ class SquashedGaussian:
 
     def log_prob(self, outputs: Array, action: Array) -> Array:
         mean, log_std = self._parts(outputs)
-        u = jnp.arctanh(jnp.clip(self.unit(action), -1.0 + 1e-6, 1.0 - 1e-6))
+        u = jnp.arctanh(jnp.clip(self.to_unit(action), -1.0 + 1e-6, 1.0 - 1e-6))
         z = (u - mean) * jnp.exp(-log_std)
         return -jnp.sum(0.5 * z**2 + log_std + 0.5 * LOG_2PI + _log_slope(u), axis=-1)
 

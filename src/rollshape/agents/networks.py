@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rollshape.agents.activations import ACTIVATIONS, Activation, ActivationName, tanh
 from rollshape.agents.arrays import namespace
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.geometry.memory import picture_layers
@@ -36,19 +37,19 @@ def new_dense(key: Array, inputs: int, outputs: int, gain: float) -> Dense:
 
 
 class Tower(eqx.Module):
-    """Hidden layers with tanh, and a linear head."""
+    """Hidden layers with an activation, and a linear head."""
 
     layers: tuple[Dense, ...]
+    activation: Activation = eqx.field(static=True, default=tanh)
 
     def __call__(self, x: Array) -> Array:
-        return through([(layer.weight, layer.bias) for layer in self.layers], x)
+        return apply_layers([(layer.weight, layer.bias) for layer in self.layers], self.activation, x)
 
 
-def through(layers: Sequence[tuple[Array, Array]], x: Array) -> Array:
-    """A tower's (W, b) of each layer, applied."""
-    tanh = namespace(x).tanh
+def apply_layers(layers: Sequence[tuple[Array, Array]], activation: Activation, x: Array) -> Array:
+    """Apply the (W, b) of each layer, with the activation between layers."""
     for weight, bias in layers[:-1]:
-        x = tanh(x @ weight + bias)
+        x = activation(x @ weight + bias)
     weight, bias = layers[-1]
     return x @ weight + bias
 
@@ -118,8 +119,10 @@ class TwinTowers(eqx.Module):
     biases: tuple[Array, ...]
     actor_head: Dense
     critic_head: Dense
+    activation: Activation = eqx.field(static=True)
 
-    def __init__(self, actor: Tower, critic: Tower) -> None:
+    def __init__(self, actor: Tower, critic: Tower, activation: Activation = tanh) -> None:
+        self.activation = activation
         *pairs, (self.actor_head, self.critic_head) = zip(actor.layers, critic.layers, strict=True)
         self.weights = tuple(
             jnp.concatenate([a.weight, c.weight], axis=1) if i == 0 else jnp.stack([a.weight, c.weight])
@@ -133,9 +136,9 @@ class TwinTowers(eqx.Module):
         hidden = []
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             width = bias.shape[1]
-            own = weight[:, index * width : (index + 1) * width] if i == 0 else weight[index]
-            hidden.append(Dense(own, bias[index]))
-        return Tower((*hidden, head))
+            half = weight[:, index * width : (index + 1) * width] if i == 0 else weight[index]
+            hidden.append(Dense(half, bias[index]))
+        return Tower((*hidden, head), self.activation)
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """[M, in] → (the actor's outputs [M, …], the critic's [M, 1])."""
@@ -143,9 +146,9 @@ class TwinTowers(eqx.Module):
             return self.actor_head(x), self.critic_head(x)
         both = x @ self.weights[0]
         width = self.biases[0].shape[1]
-        h = jnp.tanh(jnp.stack([both[:, :width], both[:, width:]]) + self.biases[0][:, None])
+        h = self.activation(jnp.stack([both[:, :width], both[:, width:]]) + self.biases[0][:, None])
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = jnp.tanh(jnp.einsum("bmi,bio->bmo", h, weight) + bias[:, None])
+            h = self.activation(jnp.einsum("bmi,bio->bmo", h, weight) + bias[:, None])
         return self.actor_head(h[0]), self.critic_head(h[1])
 
 
@@ -161,8 +164,9 @@ class ActorCritic(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
-        self, key: Array, observation: Observation, action: Action, hidden: tuple[int, ...] = (64, 64)
-    ) -> None:
+        self, key: Array, observation: Observation, action: Action, hidden: tuple[int, ...] = (64, 64),
+        activation: ActivationName = "tanh",
+    ) -> None:  # fmt: skip
         actor_key, critic_key, encoder_key = jax.random.split(key, 3)
         self.shape = observation.shape
         self.encoder, inputs, layers = None, math.prod(observation.shape), hidden
@@ -171,9 +175,16 @@ class ActorCritic(eqx.Module):
             inputs, layers = self.encoder.features, ()
         outputs = _policy_width(action)
         self.towers = TwinTowers(
-            new_tower(actor_key, (inputs, *layers, outputs), 0.01), new_tower(critic_key, (inputs, *layers, 1), 1.0)
+            new_tower(actor_key, (inputs, *layers, outputs), 0.01),
+            new_tower(critic_key, (inputs, *layers, 1), 1.0),
+            ACTIVATIONS[activation],
         )
         self.log_std = jnp.zeros(action.dim) if isinstance(action, Continuous) else None
+
+    @property
+    def activation(self) -> Activation:
+        """The activation of the hidden layers; an image encoder's is always ReLU."""
+        return self.towers.activation
 
     @property
     def actor(self) -> Tower:
@@ -199,10 +210,12 @@ class ActorCritic(eqx.Module):
         Everything is looked up beforehand: that takes longer in a Module than the arithmetic of 64 observations.
         """
         layers = [(layer.weight, layer.bias) for layer in self.actor.layers]
-        encoder, shape, log_std = self.encoder, self.shape, self.log_std
+        encoder, shape, log_std, activation = self.encoder, self.shape, self.log_std, self.activation
         return lambda observations: with_deviations(
             log_std,
-            through(layers, rows_of(encoder, shape, observations)).reshape(*_leading(shape, observations), -1),
+            apply_layers(layers, activation, rows_of(encoder, shape, observations)).reshape(
+                *_leading(shape, observations), -1
+            ),
         )
 
     def value(self, observations: Array) -> Array:

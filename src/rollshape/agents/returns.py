@@ -49,3 +49,17 @@ def rewards_to_go(rewards: Array, next_value: Array, terminated: Array, ended: A
         return total, total
 
     return jax.lax.scan(backwards, jnp.zeros(()), (rewards, bootstrap, last), reverse=True, unroll=UNROLL)[1]
+
+
+def episode_returns(to_go: Array, ended: Array) -> Array:
+    """Return of the whole episode at each of its steps, [T] → [T]: the return to go of the episode's first step here.
+
+    R_t = G_t where an episode begins (at 0 and after an end), else R_{t−1}.
+    """
+    begins = jnp.concatenate([jnp.ones(1, bool), ended[:-1]])
+
+    def forwards(current: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        total = jnp.where(step[1], step[0], current)
+        return total, total
+
+    return jax.lax.scan(forwards, jnp.zeros(()), (to_go, begins), unroll=UNROLL)[1]

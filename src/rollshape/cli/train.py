@@ -1,4 +1,4 @@
-"""`rollshape train`: a policy at any shape, with a run directory that every later command reads."""
+"""`rollshape train`: train a policy at any shape, into a run directory that every other command reads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TrainArgs(Spec, CommonArgs):
     """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
 
     out: Annotated[str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS)"] = None
-    preset: Annotated[bool, "settings that others tuned for this environment; flags override them"] = False
-    resume: Annotated[bool, "go on where a killed run stopped"] = False
-    track: Annotated[tuple[Literal["tensorboard", "wandb"], ...], "where metrics go besides metrics.jsonl"] = ()
-    keep_checkpoints: Annotated[int | None, "keep so many, evenly spread, and the untrained policy's"] = None
+    preset: Annotated[bool, "use tuned settings for this environment; other flags override them"] = False
+    resume: Annotated[bool, "continue a run that was stopped or killed"] = False
+    track: Annotated[tuple[Literal["tensorboard", "wandb"], ...], "further places for the metrics"] = ()
+    keep_checkpoints: Annotated[int | None, "number of evenly spaced checkpoints to keep (plus the initial one)"] = None
 
 
 def run(argv: Sequence[str]) -> int:
@@ -30,9 +30,9 @@ def run(argv: Sequence[str]) -> int:
         from rollshape.training.presets import with_preset
 
         spec, preset = with_preset(spec)
-        lost = f" (not kept: {preset.not_kept})" if preset.not_kept else ""
-        print(f"preset of {preset.source}{lost}", file=sys.stderr)
-    from rollshape.training.run import planned, train
+        missing = f" (without {preset.not_kept})" if preset.not_kept else ""
+        print(f"preset from {preset.source}{missing}", file=sys.stderr)
+    from rollshape.training.run import train
 
     options: dict[str, Any] = {name: getattr(args, name) for name in ("out", "resume", "track", "keep_checkpoints")}
     if args.json:
@@ -44,17 +44,21 @@ def run(argv: Sequence[str]) -> int:
         return 0 if result.status == "done" else 1
     from rollshape.cli.output import show_plan
 
-    plan = planned(spec)
-    show_plan(plan)
-    with _bar() as bar:
-        task = bar.add_task("compiling", total=plan.num_updates, told="")
+    with _progress_bar() as bar:
+        task = bar.add_task("compiling", total=None, status="")
+
+        def on_plan(plan: Any) -> None:
+            bar.stop()
+            show_plan(plan)
+            bar.update(task, total=plan.num_updates)
+            bar.start()
 
         def on_row(row: dict[str, Any], _: Any) -> None:
             score = "–" if row["episodic_return"] is None else f"{row['episodic_return']:.1f}"
-            told = f"return {score}  {row['sps']:,} steps/s"
-            bar.update(task, completed=row["update"], description="training", told=told)
+            status = f"return {score}  {row['sps']:,} steps/s"
+            bar.update(task, completed=row["update"], description="training", status=status)
 
-        result = train(spec, on_row=on_row, **options)
+        result = train(spec, on_plan=on_plan, on_row=on_row, **options)
     summary = result.summary
     if result.final_return is not None:
         speed = f", {summary['sps']:,} steps/s" if summary["sps"] else ""
@@ -64,7 +68,7 @@ def run(argv: Sequence[str]) -> int:
     return 0 if result.status == "done" else 1
 
 
-def _bar() -> Any:
+def _progress_bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -72,7 +76,7 @@ def _bar() -> Any:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("updates  {task.fields[told]}"),
+        TextColumn("updates  {task.fields[status]}"),
         TimeRemainingColumn(),
         console=Console(file=sys.stderr),
     )

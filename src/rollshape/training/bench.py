@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rollshape.agents.networks import ActorCritic
+from rollshape.algorithms.parallel import reserve_devices
 from rollshape.envs.registry import kind, make
 from rollshape.errors import RequestError
-from rollshape.training.functional_trainer import FunctionalTrainer
+from rollshape.training.compiled_driver import CompiledDriver
 from rollshape.training.peers import installed, speed_of
-from rollshape.training.shards import reserve_devices
 from rollshape.training.spec import Spec
 
 SIDE = 2048
@@ -64,19 +64,19 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.
         num_envs, num_steps = _parsed(shape)
         spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
                     total_timesteps=2**40, entropy_coef=0.01)  # fmt: skip
-        trainer = FunctionalTrainer(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
-        state = trainer.start()
+        driver = CompiledDriver(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
+        state = driver.start()
         started = time.perf_counter()
-        trainer.compile(state)
+        driver.compile(state)
         compile_s = time.perf_counter() - started
         times: list[float] = []
         rates: list[float] = []
-        flops = flops_per_step(state.learner.model, 4)
+        flops = flops_per_step(state.learner.network, 4)
         while sum(times) < seconds:
             rates.append(gemm_rate())
-            state, _, spent = trainer.advance(state, trainer.interval)
+            state, _, spent = driver.advance(state, driver.interval)
             times.append(sum(spent))
-        steps = trainer.interval * num_envs * num_steps
+        steps = driver.interval * num_envs * num_steps
         used = statistics.median(steps * flops / (spent_s * rate) for spent_s, rate in zip(times, rates, strict=True))
         peers = {name: speed_of(name, env_id, num_envs, num_steps, python) for name in installed(python)}
         yield Bench(

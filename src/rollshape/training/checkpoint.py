@@ -18,9 +18,9 @@ SUFFIX, BESIDE = ".eqx", ".npz"
 
 
 def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None) -> Path:
-    """The state as `folder/000000123.eqx`; a crash leaves the file whole or absent.
+    """Write the state to `folder/000000123.eqx`; a crash leaves the file complete or absent.
 
-    A snapshot of host environments is a file beside it, written first: where there is a state, it is there.
+    A snapshot of host environments goes to a second file, which is written first: a state never lacks it.
     """
     target = _path(folder, update)
     if snapshot is not None:
@@ -38,20 +38,20 @@ def _path(folder: Path, update: int) -> Path:
 
 
 def stored(folder: Path) -> list[Path]:
-    """All checkpoints, the oldest first."""
+    """Return all checkpoints, the oldest first."""
     return sorted(folder.glob(f"[0-9]*{SUFFIX}"), key=update_of)
 
 
 def latest(folder: Path) -> Path | None:
-    """The checkpoint of the latest update, if there is one."""
+    """Return the checkpoint of the latest update, if there is one."""
     return next(reversed(stored(folder)), None)
 
 
 def find(folder: Path, update: int | None = None) -> Path:
-    """The checkpoint of an update, or the latest; a RequestError that lists those that there are."""
+    """Return the checkpoint of an update, or the latest; a RequestError lists those that exist."""
     known = stored(folder)
     if not known:
-        raise RequestError("run", f"{folder.parent} has no checkpoint.", "Train it on with --resume.")
+        raise RequestError("run", f"{folder.parent} has no checkpoint.", "Continue training with --resume.")
     wanted = known[-1] if update is None else _path(folder, update)
     if wanted not in known:
         raise RequestError(
@@ -67,18 +67,18 @@ def update_of(checkpoint: Path) -> int:
 
 
 def load(checkpoint: Path, like: Any) -> Any:
-    """The state; `like` is one of the same structure, as a fresh run has it."""
+    """Return the stored state; `like` is a state of the same structure, as a new run has it."""
     try:
         with checkpoint.open("rb") as file:
             return eqx.tree_deserialise_leaves(file, like)
     except (OSError, ValueError, RuntimeError, EOFError) as error:
         raise RequestError(
-            "checkpoint", f"{checkpoint} cannot be read for this run: {error}.", "Start again without --resume."
+            "checkpoint", f"{checkpoint} cannot be read for this run: {error}.", "Use another checkpoint of the run."
         ) from None
 
 
 def load_snapshot(checkpoint: Path) -> Snapshot | None:
-    """What was saved beside the state."""
+    """Return the snapshot of host environments that was saved with the state."""
     beside = checkpoint.with_suffix(BESIDE)
     if not beside.exists():
         return None
@@ -87,7 +87,7 @@ def load_snapshot(checkpoint: Path) -> Snapshot | None:
 
 
 def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
-    """Only the newest checkpoints stay, and those of the updates that are to be kept."""
+    """Delete all but the newest checkpoints and those of the updates to keep."""
     for old in stored(folder)[:-newest]:
         if update_of(old) not in keep:
             with disk_errors(old):
@@ -95,10 +95,10 @@ def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
                 old.with_suffix(BESIDE).unlink(missing_ok=True)
 
 
-def spread(count: int, updates: int, interval: int) -> list[int]:
-    """Updates i·U/count for i = 0…count: the untrained policy's, and `count` evenly spread up to the last.
+def evenly_spaced(count: int, updates: int, interval: int) -> list[int]:
+    """Return the updates i·U/count for i = 0…count: the initial policy's, and `count` evenly spaced up to the last.
 
-    Each is rounded up to the end of a logging interval, for only there is the state at hand.
+    Each is rounded up to the end of a logging interval, because only there the state is available.
     """
     intervals = -(-updates // interval)
     if not 1 <= count <= intervals:

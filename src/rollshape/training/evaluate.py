@@ -1,4 +1,4 @@
-"""Scoring a policy on fresh, full-length episodes of its own random stream."""
+"""Scoring a policy on fresh, full-length episodes of the eval stream."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import ActionDistribution, sample
-from rollshape.agents.networks import ActorCritic
-from rollshape.agents.normalizer import Moments, normalize_obs
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, stepped
 
 
@@ -25,46 +23,31 @@ class Score(NamedTuple):
     length: float
 
 
-def evaluate(
-    env: FunctionalEnv,
-    policy: ActionDistribution,
-    model: ActorCritic,
-    moments: Moments | None,
-    key: Array,
-    episodes: int = 128,
-) -> Score:
-    """Each of so many environments plays its first episode to the end; the policy acts as it was trained, by chance."""
-    return score_of(*_play(env, policy, episodes, model, moments, key))
+def evaluate(env: FunctionalEnv, policy: Policy, key: Array, episodes: int = 128) -> Score:
+    """Let each of `episodes` environments play its first episode to the end; actions are sampled, as in training."""
+    return score_of(*_play(env, episodes, policy, key))
 
 
 def score_of(returns: Any, lengths: Any) -> Score:
-    """The score of finished episodes."""
+    """Return the score of finished episodes."""
     totals = np.asarray(returns, np.float64)
     deviation = totals.std(ddof=1) if totals.size > 1 else 0.0
     return Score(float(totals.mean()), float(1.96 * deviation / totals.size**0.5), totals.size, float(np.mean(lengths)))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _play(
-    env: FunctionalEnv,
-    policy: ActionDistribution,
-    episodes: int,
-    model: ActorCritic,
-    moments: Moments | None,
-    key: Array,
-) -> tuple[Array, Array]:
-    """(returns, lengths) of the first episode of each environment."""
+@partial(jax.jit, static_argnums=(0, 1))
+def _play(env: FunctionalEnv, episodes: int, policy: Policy, key: Array) -> tuple[Array, Array]:
+    """Return (returns, lengths) of the first episode of each environment."""
     first, rest = jax.random.split(key)
-    limit, outputs = env.horizon, model.actor_fn()
 
     def going_on(carry: tuple[Array, Episode, Array, Array, Array]) -> Array:
         step, _, done, _, _ = carry
-        return (step < limit) & ~done.all()
+        return (step < env.horizon) & ~done.all()
 
     def play(carry: tuple[Array, Episode, Array, Array, Array]) -> tuple[Array, Episode, Array, Array, Array]:
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
-        action = env.bounded(sample(policy, act, outputs(normalize_obs(moments, running.observation))))
+        action = env.bounded(policy.sample(act, running.observation))
         keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in `advance`, without its resets
         running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)
         returns = jnp.where(done, returns, outcome.episode_return)

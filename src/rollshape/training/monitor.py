@@ -1,17 +1,17 @@
-"""What the gradient of a rollout is worth, measured while training: `train --monitor-gradients`.
+"""Gradient statistics of a rollout, measured while training: `train --monitor-gradients`.
 
-Of the last rollout of every logging interval, from the policy gradient that its update starts with, a few steps of some
-environments. With s_e the sum of an environment's c_e sampled gradients g = A·∇log π, every mean is one over pairs:
+Measured on the last rollout of every logging interval, at the parameters before its update, from a few steps of some
+environments. With s_e the sum of an environment's c_e sampled gradients g = A·∇log π, every mean is over pairs:
 
 u = (|Σs_e|² − Σ|s_e|²)/((Σc_e)² − Σc_e²)    pairs of different environments: |G|²
 p = (Σ|s_e|² − Σ|g|²)/Σc_e(c_e − 1)          different steps of one environment
 q = Σ|g|²/Σc_e                               a step with itself
 
-Steps are drawn at random, for each environment anew, so p is that of all T steps: the sampling biases nothing.
-σ² = q − u, tr Var(row) = q/T + (1 − 1/T)·p − u, and from these what `gradients.variance` says of the whole N×T.
-Advantages are centred at their mean where training normalises them, by a constant; a scale changes none of the numbers.
+Steps are sampled at random, independently per environment, so p is that of all T steps: sampling adds no bias.
+σ² = q − u, tr Var(row) = q/T + (1 − 1/T)·p − u, and from these the statistics of `gradients.variance`.
+Advantages are centered by a constant where training normalizes them; a scale changes none of the numbers.
 
-There is no signal where u is below 2.36 of its deviations, by leaving out one of 8 groups of environments at a time.
+There is no signal where u is below 2.36 standard deviations, by a jackknife over 8 groups of environments.
 """
 
 from __future__ import annotations
@@ -25,45 +25,42 @@ from jax import Array
 
 from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.networks import ActorCritic
+from rollshape.algorithms.base import Algorithm, Rollout, State
+from rollshape.algorithms.shuffle import permutation
 from rollshape.geometry.plan import Plan
 from rollshape.gradients.gram import CHUNK, reshaped, rows, scaled, step_norms, window_norms
 from rollshape.gradients.traces import policy_traces
-from rollshape.training.rollout import Rollout
-from rollshape.training.shards import Shards
-from rollshape.training.shuffle import permutation
-from rollshape.training.spec import Spec
-from rollshape.training.update import advantages
 
 GROUPS, SIGNAL = 8, 2.36  # Student's 97.5 % quantile for 8 groups
 MOST_SAMPLES, FEWEST_STEPS, MOST_STEPS = 4096, 8, 64
-SHARE = 64  # of the samples that the interval trains on, one in so many is looked at
+SHARE = 64  # one in this many of the samples that the interval trains on is measured
 
 
-class Signals(NamedTuple):
-    """NaN where there is none."""
+class GradientSignals(NamedTuple):
+    """Quality of a rollout's policy gradient; NaN where no signal is detected."""
 
     noise_scale: Array  # clustered, in transitions at the run's T
     effective_sample_size: Array  # of the rollout
     gradient_snr: Array  # |G|²/tr Var(G_B) of the rollout's gradient
 
 
-def no_signals() -> Signals:
-    return Signals(*[jnp.asarray(jnp.nan, jnp.float32)] * 3)
+def no_signals() -> GradientSignals:
+    return GradientSignals(*[jnp.asarray(jnp.nan, jnp.float32)] * 3)
 
 
 class Sampling(NamedTuple):
-    """What is looked at, of a shard."""
+    """Samples that are measured, per shard."""
 
     groups: int
-    envs: int  # of each group
+    envs: int  # per group
     steps: int
 
 
-def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
-    """At most 4096 samples, and one in 64 of the interval's samples × epochs; as many environments as at 8 steps fit.
+def plan_sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
+    """Return what to measure: at most 4096 samples, and one in 64 of the samples that the interval trains on.
 
-    8 to 64 steps of never fewer than 8 environments; None where there are fewer. Those that do not fill the groups are
-    left out.
+    As many environments as possible with 8 steps each; at least 8 environments with 8 to 64 steps, None where there
+    are fewer. Environments that do not fill the groups are left out.
     """
     groups = -(-GROUPS // num_shards)
     budget = min(interval * plan.num_epochs * plan.rollout_size // SHARE, MOST_SAMPLES)
@@ -76,43 +73,36 @@ def sampling(plan: Plan, num_shards: int, interval: int) -> Sampling | None:
     return Sampling(groups, envs, min(plan.num_steps, max(steps, fewest), MOST_STEPS))
 
 
-def signals_of(
-    spec: Spec,
-    plan: Plan,
-    sampling: Sampling,
-    shards: Shards,
-    policy: ActionDistribution,
-    model: ActorCritic,
-    rollout: Rollout,
-    key: Array,
-) -> Signals:
-    """From a shard's rollout [T, N/S, …]."""
+def measure_signals(
+    algorithm: Algorithm, sampling: Sampling, state: State, rollout: Rollout, key: Array
+) -> GradientSignals:
+    """Measure the policy gradient of a shard's rollout [T, N/S, …]."""
     groups, envs, steps = sampling
-    chosen = groups * envs
-    observation, action, weight, valid = _drawn(spec, shards, rollout, key, chosen, steps)
+    policy = algorithm.policy(state)
+    observation, action, weight, valid = _sample_steps(algorithm, rollout, key, groups * envs, steps)
     shape = (groups, envs, steps)
-    cut = (x.reshape(*shape, *x.shape[2:]) for x in (observation, action, weight))
-    sums, norms, squares = _sums(model, policy, *cut)
+    parts = (x.reshape(*shape, *x.shape[2:]) for x in (observation, action, weight))
+    sums, norms, squares = _sums(policy.network, policy.distribution, *parts)
     count = valid.reshape(shape).sum(-1).astype(jnp.float32)
     columns = jnp.stack([norms.sum(1), squares.sum(1), count.sum(1), (count**2).sum(1)], axis=1)
-    every = shards.gathered(jnp.concatenate([columns, sums], axis=1))  # one exchange for all
+    every = algorithm.parallel.gather(jnp.concatenate([columns, sums], axis=1))  # one exchange for all
     gram = jnp.matmul(every[:, 4:], every[:, 4:].T, precision=jax.lax.Precision.HIGHEST)
-    return _signals(plan, gram, *every[:, :4].T)
+    return _signals(algorithm.plan, gram, *every[:, :4].T)
 
 
-def _drawn(
-    spec: Spec, shards: Shards, rollout: Rollout, key: Array, envs: int, steps: int
+def _sample_steps(
+    algorithm: Algorithm, rollout: Rollout, key: Array, envs: int, steps: int
 ) -> tuple[Array, Array, Array, Array]:
-    """(observations, actions, weights, valid) of `steps` random steps of the first environments, [envs, steps, …]."""
-    few: Rollout = jax.tree.map(lambda x: x[:envs] if x.ndim == 1 else x[:, :envs], rollout)  # one is [N]
-    estimate = advantages(spec, few)[0]
-    valid = jnp.ones_like(few.terminated) if few.valid is None else few.valid
-    if spec.normalize_advantages != "off" or (spec.algo == "reinforce" and spec.baseline == "mean"):
-        total = shards.total(jnp.stack([(estimate * valid).sum(), valid.sum().astype(jnp.float32)]))
+    """Return (observations, actions, weights, valid) of random steps of the first environments, [envs, steps, …]."""
+    some: Rollout = jax.tree.map(lambda x: x[:envs] if x.ndim == 1 else x[:, :envs], rollout)  # one is [N]
+    estimate = algorithm.advantages(some)[0]
+    valid = jnp.ones_like(some.terminated) if some.valid is None else some.valid
+    if algorithm.spec.normalize_advantages != "off" or algorithm.centers_advantages:
+        total = algorithm.parallel.sum(jnp.stack([(estimate * valid).sum(), valid.sum().astype(jnp.float32)]))
         estimate = estimate - total[0] / jnp.maximum(total[1], 1.0)
     time = jax.vmap(lambda key: permutation(key, estimate.shape[0])[:steps])(jax.random.split(key, envs))
     at = (time, jnp.arange(envs)[:, None])
-    return few.observation[at], few.action[at], (estimate * valid)[at], valid[at]
+    return some.observation[at], some.action[at], (estimate * valid)[at], valid[at]
 
 
 def _sums(
@@ -143,7 +133,9 @@ def _sums(
     return sums, norms, squares
 
 
-def _signals(plan: Plan, gram: Array, norms: Array, squares: Array, count: Array, count_squares: Array) -> Signals:
+def _signals(
+    plan: Plan, gram: Array, norms: Array, squares: Array, count: Array, count_squares: Array
+) -> GradientSignals:
     """From sums over groups: their Gram matrix [G, G]; and Σ|s_e|², Σ|g|², Σc_e, Σc_e², each [G]."""
     groups = gram.shape[0]
     total, sums, diagonal = gram.sum(), gram.sum(1), jnp.diag(gram)
@@ -158,13 +150,13 @@ def _signals(plan: Plan, gram: Array, norms: Array, squares: Array, count: Array
     row = step / plan.num_steps + (1 - 1 / plan.num_steps) * along
     variance, step_variance = row - norm, step - norm  # of an environment's window mean, of a step
 
-    def where(told: Array, value: Array) -> Array:
-        return jnp.where(told, value, jnp.nan)
+    def only(condition: Array, value: Array) -> Array:
+        return jnp.where(condition, value, jnp.nan)
 
-    noisy = (variance > 0) & (step_variance > 0)
-    seen = noisy & (norm > SIGNAL * deviation)
-    return Signals(
-        noise_scale=where(seen, plan.num_steps * variance / norm),
-        effective_sample_size=where(noisy, plan.num_envs * step_variance / variance),
-        gradient_snr=where(seen, plan.num_envs * norm / variance),
+    has_noise = (variance > 0) & (step_variance > 0)
+    has_signal = has_noise & (norm > SIGNAL * deviation)
+    return GradientSignals(
+        noise_scale=only(has_signal, plan.num_steps * variance / norm),
+        effective_sample_size=only(has_noise, plan.num_envs * step_variance / variance),
+        gradient_snr=only(has_signal, plan.num_envs * norm / variance),
     )

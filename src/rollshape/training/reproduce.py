@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 from rollshape.errors import RequestError
-from rollshape.training.run import open_run, train
-from rollshape.training.rundir import WHEN, RunDirectory, fingerprint
+from rollshape.training.metrics import TIMES
+from rollshape.training.run import train
+from rollshape.training.rundir import RunDirectory, fingerprint
+from rollshape.training.setup import open_run
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,6 @@ def first_difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) 
     """The first metric that differs, but for times; empty if none does."""
     for old, new in zip(before, after, strict=False):
         for name in old:
-            if name not in WHEN and old[name] != new.get(name):
+            if name not in TIMES and old[name] != new.get(name):
                 return f"{name} at update {old['update']}: {old[name]!r} then, {new.get(name)!r} now"
     return "" if len(before) == len(after) else f"{len(before)} rows then, {len(after)} now"

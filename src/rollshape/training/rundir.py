@@ -1,4 +1,4 @@
-"""The run directory: run.json, metrics.jsonl, checkpoints/. Every later command reads it."""
+"""The run directory: run.json, metrics.jsonl, checkpoints/. Every other command reads it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from rollshape.training import checkpoint
 from rollshape.training.spec import Spec
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax")
-WHEN = ("wall_time", "rollout_s", "update_s", "sps")  # all but these repeat bit for bit
 
 
 class RunDirectory:
-    """Files of one run; what is written is whole or absent, and metrics are only appended."""
+    """The files of one run. Files are written atomically, metrics are only appended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,10 +34,10 @@ class RunDirectory:
         return self.path / "metrics.jsonl"
 
     def exists(self) -> bool:
-        return os.path.exists(self.path / "run.json")  # False, too, for a path that cannot be looked at
+        return os.path.exists(self.path / "run.json")  # also False for a path that is not readable
 
-    def claim(self) -> None:
-        """Make the folders; a path that cannot be a run is a wrong request, a full disk is not."""
+    def create(self) -> None:
+        """Create the folders. A path that cannot be a run directory is a wrong request; a full disk is not."""
         with disk_errors(self.path):
             try:
                 self.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -48,7 +47,7 @@ class RunDirectory:
                 raise RequestError(
                     "run",
                     f"{self.path} cannot be a run directory: {error.strerror}.",
-                    "Use another --out; it may be absent, or a folder in which you can write.",
+                    "Use another --out: a new path, or a folder in which you can write.",
                 ) from None
         if not self.exists() and (self.metrics_file.exists() or checkpoint.stored(self.checkpoints)):
             raise RequestError("run", f"{self.path} holds parts of a run, but no run.json.", "Use another --out.")
@@ -63,31 +62,30 @@ class RunDirectory:
             document = json.loads((self.path / "run.json").read_bytes())
         except OSError:
             raise RequestError(
-                "run", f"{self.path} is no run directory.", "Give one that `rollshape train` made."
+                "run", f"{self.path} is not a run directory.", "Give a directory that `rollshape train` created."
             ) from None
         except ValueError:
             document = None
         if not isinstance(document, dict) or not {"spec", "status", "versions"} <= set(document):
-            raise RequestError("run", f"{self.path / 'run.json'} is torn or not a run's.", "Train again, elsewhere.")
+            raise RequestError(
+                "run", f"{self.path / 'run.json'} is damaged or not a run's.", "Train again in another directory."
+            )
         return document
 
     def spec(self) -> Spec:
-        """The spec that the run was made with."""
-        stored = self.read()["spec"]
+        """Return the spec of the run."""
         try:
-            known: dict[str, Any] = {name: stored[name] for name in Spec.__dataclass_fields__ if name in stored}
-            known["hidden_sizes"] = tuple(known["hidden_sizes"])  # JSON has no tuples
-        except (TypeError, KeyError):
+            return Spec.from_dict(self.read()["spec"])
+        except (AttributeError, TypeError):
             raise RequestError(
-                "run", f"The spec in {self.path / 'run.json'} is not one.", "Train again, elsewhere."
+                "run", f"{self.path / 'run.json'} does not hold a valid spec.", "Train again in another directory."
             ) from None
-        return Spec(**known)
 
     def append(self, row: dict[str, Any]) -> None:
         append(self.metrics_file, _line(row))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All whole rows; a torn last line is passed over."""
+        """Yield all complete rows; a torn last line is skipped."""
         if not self.metrics_file.exists():
             return
         for line in self.metrics_file.read_bytes().splitlines():
@@ -108,11 +106,11 @@ def _line(row: dict[str, Any]) -> bytes:
 
 
 def fingerprint() -> dict[str, str]:
-    """What a bit-identical repeat needs to be the same."""
-    found = {"rollshape": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    """Return the versions that must be equal for a bit-identical repeat."""
+    versions = {"rollshape": __version__, "python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

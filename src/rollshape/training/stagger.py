@@ -1,4 +1,4 @@
-"""Spreading resets: environments that all start together show one phase of the episode at a time."""
+"""Staggering resets: environments that all start together show one phase of the episode at a time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rollshape.envs.functional import Episode, FunctionalEnv, advance
 from rollshape.envs.spaces import Continuous, Discrete
 
 
-def staggered(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> Episode:
-    """Fresh episodes [N], spread by mode.
+def stagger_episodes(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> Episode:
+    """Return fresh episodes [N] at staggered phases.
 
-    `counter` starts the step counters at random (cheap; first episodes are cut short). `burn-in` steps each environment
+    `counter` sets the step counters at random (cheap; first episodes are cut short). `burn-in` steps each environment
     a random number of steps with random actions (real states).
     """
     if mode == "none":
@@ -29,14 +29,14 @@ def staggered(mode: str, env: FunctionalEnv, episodes: Episode, key: Array) -> E
         following, _ = jax.vmap(advance, (None, 0, 0, 0))(
             env, keys, state, _random_actions(env, choose, steps.shape[0])
         )
-        going = i < steps
+        is_running = i < steps
         mixed: Episode = jax.tree.map(
-            lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, state
+            lambda new, old: jnp.where(is_running.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, state
         )
         return mixed
 
-    burnt: Episode = jax.lax.fori_loop(0, limit, burn, episodes)
-    return burnt
+    staggered: Episode = jax.lax.fori_loop(0, limit, burn, episodes)
+    return staggered
 
 
 def _random_actions(env: FunctionalEnv, key: Array, count: int) -> Array:

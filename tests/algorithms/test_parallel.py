@@ -12,34 +12,37 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from rollshape.algorithms.parallel import Layout, choose_layout
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError
-from rollshape.training.layout import Layout, layout
-from rollshape.training.run import planned, trainer_for
-from rollshape.training.spec import Spec
+from rollshape.training.setup import new_driver, plan_run
+from rollshape.training.spec import Spec, checked_spec
 
 SMALL: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
 
 
-def laid_out(**changes: Any) -> Layout:
-    spec = Spec(**changes)
-    return layout(spec, spec.plan(), Observation((4,)), 2)
+def layout_of(**changes: Any) -> Layout:
+    spec = checked_spec(Spec(**changes))
+    return choose_layout(
+        spec.plan(), Observation((4,)), 2, num_shards=spec.num_shards, microbatch_size=spec.microbatch_size,
+        hidden_sizes=spec.hidden_sizes,
+    )  # fmt: skip
 
 
 def test_two_shards_where_each_is_worth_a_core() -> None:
-    assert laid_out(num_envs=64, num_steps=128, num_minibatches=4).num_shards == 2
-    assert laid_out(num_envs=4, num_steps=128, num_minibatches=4).num_shards == 1  # minibatches of 128
-    assert laid_out(num_envs=65, num_steps=128, num_minibatches=4).num_shards == 1  # no two halves
-    assert laid_out(num_envs=2, num_steps=1024, num_minibatches=4).num_shards == 2  # an environment each
+    assert layout_of(num_envs=64, num_steps=128, num_minibatches=4).num_shards == 2
+    assert layout_of(num_envs=4, num_steps=128, num_minibatches=4).num_shards == 1  # minibatches of 128
+    assert layout_of(num_envs=65, num_steps=128, num_minibatches=4).num_shards == 1  # no two halves
+    assert layout_of(num_envs=2, num_steps=1024, num_minibatches=4).num_shards == 2  # an environment each
 
 
 def test_a_microbatch_is_the_largest_divisor_that_fits() -> None:
-    large = laid_out(num_envs=4096, num_steps=16, num_minibatches=2, num_shards=1)
+    large = layout_of(num_envs=4096, num_steps=16, num_minibatches=2, num_shards=1)
     assert large.microbatch_size < 32768
     assert 32768 % large.microbatch_size == 0
-    wide = laid_out(num_envs=4096, num_steps=16, num_minibatches=2, num_shards=1, hidden_sizes=(256, 256))
+    wide = layout_of(num_envs=4096, num_steps=16, num_minibatches=2, num_shards=1, hidden_sizes=(256, 256))
     assert wide.microbatch_size < large.microbatch_size
-    assert laid_out(num_envs=4, num_steps=128, num_minibatches=4).microbatch_size == 128
+    assert layout_of(num_envs=4, num_steps=128, num_minibatches=4).microbatch_size == 128
 
 
 @pytest.mark.parametrize(
@@ -54,16 +57,16 @@ def test_a_microbatch_is_the_largest_divisor_that_fits() -> None:
 )
 def test_what_does_not_divide_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(RequestError, match=told) as caught:
-        laid_out(**{**SMALL, **changes})
+        layout_of(**{**SMALL, **changes})
     assert caught.value.rule in ("layout", "number-range")
 
 
 def parameters(**changes: Any) -> np.ndarray:
     """After two updates, of networks that began alike."""
     spec = Spec(env="CartPole-v1", total_timesteps=10**6, **{**SMALL, **changes})
-    trainer = trainer_for(spec, planned(spec), 2)
-    state, _, _ = trainer.advance(trainer.start(), 2)
-    return np.asarray(ravel_pytree(jax.device_get(state.learner.model))[0])
+    driver = new_driver(spec, plan_run(spec), 2)
+    state, _, _ = driver.advance(driver.start(), 2)
+    return np.asarray(ravel_pytree(jax.device_get(state.learner.network))[0])
 
 
 def test_microbatches_change_the_order_of_sums_and_nothing_else() -> None:
@@ -74,12 +77,12 @@ SHARDED = """
 import json, os, sys
 os.sched_setaffinity(0, json.loads(sys.argv[1]))
 import hashlib, jax, numpy as np
-from rollshape.training.run import planned, trainer_for
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 spec = Spec(env="CartPole-v1", total_timesteps=10**6, num_shards=2, normalize_observations=True, normalize_rewards=True,
             num_envs=16, num_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
-trainer = trainer_for(spec, planned(spec), 4)
-state, metrics, _ = trainer.advance(trainer.start(), 4)
+driver = new_driver(spec, plan_run(spec), 4)
+state, metrics, _ = driver.advance(driver.start(), 4)
 leaves = jax.tree.leaves(jax.device_get((state, metrics)))
 print(hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in leaves)).hexdigest())
 """
@@ -100,8 +103,8 @@ def test_the_number_of_cores_changes_no_bit() -> None:
 def test_a_shard_too_many_for_this_jax_is_told() -> None:
     spec = Spec(env="CartPole-v1", **{**SMALL, "num_shards": 8, "num_envs": 16})
     assert len(jax.local_devices()) < 8
-    with pytest.raises(RequestError, match="JAX runs with") as caught:
-        trainer_for(spec, planned(spec))
+    with pytest.raises(RequestError, match="already running with") as caught:
+        new_driver(spec, plan_run(spec))
     assert "JAX_NUM_CPU_DEVICES=8" in caught.value.fix
 
 

@@ -13,16 +13,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.sac import Network, SoftPolicy, encoded
+from rollshape.agents.soft import Network, SoftDistribution, encode_action
 
 
-def predicted_rewards(
-    network: Network, policy: SoftPolicy, observation: Array, action: Array, next_observation: Array
+def predict_rewards(
+    network: Network, distribution: SoftDistribution, observation: Array, action: Array, next_observation: Array
 ) -> Array:
     """r̂(s, a, s − s′) of transitions [M, …] → [M]; of pictures the difference is that of their features."""
     features = network.features(observation)
     change = features - network.features(next_observation)
-    x = jnp.concatenate([features, encoded(policy, action), change], axis=-1)
+    x = jnp.concatenate([features, encode_action(distribution, action), change], axis=-1)
     return network.head(x)[0, :, 0]
 
 

@@ -8,27 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rollshape.algorithms.base import Rollout
+from rollshape.algorithms.registry import new_algorithm
+from rollshape.algorithms.replay import (
+    TERMINAL,
+    ReplayBuffer,
+    drop_running_episodes,
+    episodic_rewards,
+    has_finished_episode,
+    has_overlong_episode,
+    has_transition,
+    latest_episodes,
+    new_buffer,
+    returns_of,
+    sample_episodes,
+    sample_transitions,
+    slot,
+    store,
+)
+from rollshape.algorithms.sac import SAC, Batches
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.registry import make
 from rollshape.geometry.plan import plan
-from rollshape.training.replay import (
-    TERMINAL,
-    Chunk,
-    Replay,
-    cut_off,
-    draw_episodes,
-    draw_transitions,
-    finished,
-    latest_episodes,
-    new_replay,
-    place,
-    returns,
-    shown_rewards,
-    stored,
-    too_long,
-    transitions,
-)
-from rollshape.training.replay_update import Drawn, told_rewards
 from rollshape.training.spec import Spec
 
 NUM_ENVS, STEPS = 2, 4
@@ -55,7 +56,7 @@ class Diary:
         self.number += 1
         return self.number
 
-    def chunk(self) -> Chunk:
+    def chunk(self) -> Rollout:
         shape = (STEPS, NUM_ENVS)
         seen, final = np.zeros((*shape, 3), np.float32), np.zeros((*shape, 3), np.float32)
         columns = {name: np.zeros(shape, np.float32) for name in ("action", "reward", "episode_return")}
@@ -79,26 +80,26 @@ class Diary:
                     now["over"], now["terminated"] = True, bool(self.rng.random() < 0.5)
                     flags["terminated" if now["terminated"] else "truncated"][t, e] = True
                     self.waiting[e] = self.rng.random() < 0.5
-        return Chunk(
+        return Rollout(
             observation=jnp.asarray(seen), final_observation=jnp.asarray(final), steps=jnp.zeros(shape, int),
             episode_length=jnp.zeros(shape, int), **{k: jnp.asarray(v) for k, v in (columns | flags).items()},
         )  # fmt: skip
 
 
-keep = jax.jit(stored)
+keep = jax.jit(store)
 DRAWS = 4000
-draw_some = jax.jit(lambda replay, key: draw_transitions(replay, key, (DRAWS,)))
-draw_wholes = jax.jit(lambda replay, key: draw_episodes(replay, key, (DRAWS,)))
+draw_some = jax.jit(lambda replay, key: sample_transitions(replay, key, (DRAWS,)))
+draw_wholes = jax.jit(lambda replay, key: sample_episodes(replay, key, (DRAWS,)))
 
 
-def lived(chunks: int, seed: int, **options: Any) -> tuple[Diary, Replay]:
-    diary, replay = Diary(seed, **options), new_replay(PLAN, Counting())
+def lived(chunks: int, seed: int, **options: Any) -> tuple[Diary, ReplayBuffer]:
+    diary, replay = Diary(seed, **options), new_buffer(PLAN, Counting.observation, Counting.action)
     for _ in range(chunks):
         replay = keep(replay, diary.chunk())
     return diary, replay
 
 
-def held(diary: Diary, replay: Replay) -> dict[int, tuple[int, float, float, bool]]:
+def held(diary: Diary, replay: ReplayBuffer) -> dict[int, tuple[int, float, float, bool]]:
     """id of s → (id of s′, reward, as told, terminated) of every transition that the rings must still hold."""
     found = {}
     for e, life in enumerate(diary.lives):
@@ -126,8 +127,8 @@ def held(diary: Diary, replay: Replay) -> dict[int, tuple[int, float, float, boo
 def test_every_transition_that_fits_is_drawn_with_its_successor_as_often_as_any_other(chunks: int, seed: int) -> None:
     diary, replay = lived(chunks, seed)
     env, position = draw_some(replay, jax.random.key(seed))
-    here, there = place(replay, env, position), place(replay, env, position + 1)
-    shown = shown_rewards(replay, env, position)
+    here, there = slot(replay, env, position), slot(replay, env, position + 1)
+    shown = episodic_rewards(replay, env, position)
     expected, counts = held(diary, replay), Counter(np.asarray(replay.observation[here, 0], int).tolist())
     assert set(counts) == set(expected)
     for i in range(0, DRAWS, 37):
@@ -136,9 +137,12 @@ def test_every_transition_that_fits_is_drawn_with_its_successor_as_often_as_any_
         assert float(replay.reward[here[i]]) == pytest.approx(told[1], abs=1e-5)
         assert float(shown[i]) == pytest.approx(told[2], abs=1e-4)
         assert bool(replay.kind[here[i]] == TERMINAL) == told[3]
-    drawn = Drawn(env, position, None)
-    np.testing.assert_array_equal(told_rewards(Spec(algo="sac"), replay, drawn), replay.reward[here])
-    np.testing.assert_array_equal(told_rewards(Spec(algo="sac", episodic_reward=True), replay, drawn), shown)
+    for is_episodic, expected in ((False, replay.reward[here]), (True, shown)):
+        spec = Spec(algo="sac", episodic_reward=is_episodic)
+        sac = new_algorithm(spec, plan(algo="sac"), Counting.observation, Counting.action)
+        assert isinstance(sac, SAC)
+        batch = sac.transitions(replay, Batches(env, position, jnp.zeros(())))
+        np.testing.assert_array_equal(batch.reward, expected)
     mean = DRAWS / len(counts)
     assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())
 
@@ -146,10 +150,10 @@ def test_every_transition_that_fits_is_drawn_with_its_successor_as_often_as_any_
 @pytest.mark.parametrize(("chunks", "seed"), [(3, 1), (40, 2)])
 def test_whole_finished_episodes_are_drawn_in_proportion_to_their_length(chunks: int, seed: int) -> None:
     diary, replay = lived(chunks, seed)
-    assert bool(finished(replay))
+    assert bool(has_finished_episode(replay))
     episodes = draw_wholes(replay, jax.random.key(seed))
-    totals = returns(replay, episodes)
-    starts = np.asarray(replay.observation[place(replay, episodes.env, episodes.start), 0], int)
+    totals = returns_of(replay, episodes)
+    starts = np.asarray(replay.observation[slot(replay, episodes.env, episodes.start), 0], int)
     wholes = {}
     for e, life in enumerate(diary.lives):
         behind = int(replay.written[e])
@@ -174,16 +178,16 @@ def test_whole_finished_episodes_are_drawn_in_proportion_to_their_length(chunks:
 
 def test_an_episode_that_outgrows_its_ring_never_counts_as_whole() -> None:
     _, replay = lived(8, 0, mean_length=1e9)
-    assert bool(too_long(replay))
-    assert not bool(finished(replay))
-    assert bool(transitions(replay))
-    assert not bool(too_long(lived(1, 0)[1]))
-    assert not bool(transitions(new_replay(PLAN, Counting())))
+    assert bool(has_overlong_episode(replay))
+    assert not bool(has_finished_episode(replay))
+    assert bool(has_transition(replay))
+    assert not bool(has_overlong_episode(lived(1, 0)[1]))
+    assert not bool(has_transition(new_buffer(PLAN, Counting.observation, Counting.action)))
 
 
 def test_what_was_cut_off_is_no_transition_and_no_episode() -> None:
     diary, replay = lived(2, 5, mean_length=1e9)
-    cut = cut_off(replay)
+    cut = drop_running_episodes(replay)
     for life in diary.lives:
         life.append({"seen": [diary.fresh()], "rewards": [], "terminated": False, "over": False})
     diary.mean = 2.0
@@ -193,8 +197,8 @@ def test_what_was_cut_off_is_no_transition_and_no_episode() -> None:
     pairs = {
         (int(a), int(b))
         for a, b in zip(
-            cut.observation[place(cut, env, position), 0],
-            cut.observation[place(cut, env, position + 1), 0],
+            cut.observation[slot(cut, env, position), 0],
+            cut.observation[slot(cut, env, position + 1), 0],
             strict=True,
         )
     }
@@ -213,7 +217,7 @@ def test_bytes_are_the_planned_ones_and_bytes_stay_bytes() -> None:
             algo="rrd", buffer_size=5000, obs_shape=env.observation.shape, action_dim=1, num_envs=4,
             action_kind="continuous" if name == "Pendulum-v1" else "discrete",
         )  # fmt: skip
-        replay = new_replay(made, env)
+        replay = new_buffer(made, env.observation, env.action)
         assert made.memory is not None
         held_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(replay)) - 3 * 4 * 4
         assert held_bytes == made.memory.replay_bytes

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.agents.rrd import decomposition_loss, draw_timesteps, predicted_rewards
-from rollshape.agents.sac import new_agent, soft_policy
+from rollshape.agents.return_decomposition import decomposition_loss, draw_timesteps, predict_rewards
+from rollshape.agents.soft import new_soft_agent, soft_distribution_for
 from rollshape.envs.spaces import Continuous, Discrete, Observation
 
 RNG = np.random.default_rng(0)
@@ -66,16 +66,16 @@ def test_shorter_episodes_repeat_and_others_do_not() -> None:
 
 @pytest.mark.parametrize("action", [Continuous(2, -2.0, 2.0), Discrete(3)])
 def test_the_reward_network_sees_state_action_and_change(action: Continuous | Discrete) -> None:
-    agent = new_agent(jax.random.key(0), Observation((3,)), action, (8,), reward=True)
+    agent = new_soft_agent(jax.random.key(0), Observation((3,)), action, (8,), reward=True)
     assert agent.reward is not None
-    policy = soft_policy(action)
+    distribution = soft_distribution_for(action)
     here, there = jnp.asarray(RNG.normal(size=(2, 4, 3)), jnp.float32)
     acted = jnp.ones((4, 2)) if isinstance(action, Continuous) else jnp.array([0, 1, 2, 0])
-    rewards = predicted_rewards(agent.reward, policy, here, acted, there)
+    rewards = predict_rewards(agent.reward, distribution, here, acted, there)
     assert rewards.shape == (4,)
     for changed in (
-        predicted_rewards(agent.reward, policy, here + 1, acted, there + 1),
-        predicted_rewards(agent.reward, policy, here, acted, there + 1),
-        predicted_rewards(agent.reward, policy, here, acted * 0, there),
+        predict_rewards(agent.reward, distribution, here + 1, acted, there + 1),
+        predict_rewards(agent.reward, distribution, here, acted, there + 1),
+        predict_rewards(agent.reward, distribution, here, acted * 0, there),
     ):
         assert not np.allclose(changed[1], rewards[1], atol=1e-7)

@@ -1,12 +1,12 @@
-"""Memory that was freed, back to the system."""
+"""Return freed memory to the operating system."""
 
 from __future__ import annotations
 
 import ctypes
 
 
-def release() -> None:
-    """The C library keeps what a compiler has freed: hundreds of megabytes. Where it can, it is asked to give it up."""
+def trim_memory() -> None:
+    """Return the memory that the compiler has freed: the C library would keep hundreds of megabytes of it."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # not glibc

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from rollshape.errors import RequestError, RunError
-from rollshape.training.host_trainer import HostTrainer
+from rollshape.training.host_driver import HostDriver
 from rollshape.training.reproduce import first_difference, reproduce
-from rollshape.training.run import open_run, planned, train, trainer_for
+from rollshape.training.run import train
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.setup import new_driver, open_run, plan_run
 from rollshape.training.spec import Spec
 
 SMALL: dict[str, Any] = {
@@ -75,17 +76,17 @@ def test_a_masked_row_teaches_nothing() -> None:
     spec = Spec(**{**SMALL, "env": "envpool:CartPole-v1", "normalize_observations": True, "normalize_rewards": True})
     found = []
     for rubbish in (0.0, 1e6):
-        trainer = trainer_for(spec, planned(spec))
-        assert isinstance(trainer, HostTrainer)
-        trainer.restore(None)
+        driver = new_driver(spec, plan_run(spec))
+        assert isinstance(driver, HostDriver)
+        driver.restore(None)
         for _ in range(3):  # until poles have fallen
-            rollout, _ = trainer._collected(trainer.start())
+            rollout, _ = driver.collect(driver.start())
         assert not rollout.valid.all()
         rollout.raw_observation[~rollout.valid] = rubbish
         rollout.action[~rollout.valid] = 0
-        state, metrics = trainer._learn(trainer.start(), *trainer._laid_out(rollout, trainer.env.current))
-        found.append(jax.device_get((state.learner.model, state.observations, metrics.policy_loss)))
-        trainer.close()
+        state, metrics = driver._learn(driver.start(), *driver._place(rollout, driver.env.current))
+        found.append(jax.device_get((state.learner.network, state.normalizer.observations, metrics.info.policy_loss)))
+        driver.close()
     for clean, dirty in zip(*map(jax.tree.leaves, found), strict=True):
         np.testing.assert_allclose(clean, dirty, rtol=1e-4, atol=1e-6)
 
@@ -93,16 +94,16 @@ def test_a_masked_row_teaches_nothing() -> None:
 def test_an_episode_is_drawn_where_the_environment_can(tmp_path: Path) -> None:
     from PIL import Image
 
-    from rollshape.training.film import film
+    from rollshape.training.render import render_episode
 
     run = train(out=tmp_path / "run", **{**SMALL, "total_timesteps": 128})
-    shown = film(*open_run(run.path), 0, tmp_path / "film.gif")
-    assert shown.episodic_return == shown.episodic_length > 5
+    rendered = render_episode(*open_run(run.path), 0, tmp_path / "film.gif")
+    assert rendered.episodic_return == rendered.episodic_length > 5
     with Image.open(tmp_path / "film.gif") as image:
         assert getattr(image, "n_frames", 1) > 3
     pool = train(out=tmp_path / "pool", **{**SMALL, "env": "envpool:CartPole-v1", "total_timesteps": 128})
     with pytest.raises(RequestError):
-        film(*open_run(pool.path), 0, tmp_path / "pool.gif")
+        render_episode(*open_run(pool.path), 0, tmp_path / "pool.gif")
     assert not (tmp_path / "pool.gif").exists()
 
 

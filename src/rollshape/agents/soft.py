@@ -22,9 +22,9 @@ from rollshape.agents.networks import PICTURE_AXES, PictureEncoder
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.errors import RequestError
 
-SoftPolicy = SquashedGaussian | Categorical
+SoftDistribution = SquashedGaussian | Categorical
 TWINS = 2
-DISCRETE_ENTROPY = 0.5  # of the largest one; Christodoulou's .98 keeps a policy of two choices near a coin's
+DISCRETE_ENTROPY = 0.5  # of the largest one; Christodoulou's .98 keeps a policy of two choices close to uniform
 
 
 class Batch(NamedTuple):
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class Network(eqx.Module):
-    """`copies` towers of ReLU layers side by side, over features of an observation and of what is put beside them.
+    """`copies` towers of ReLU layers side by side, over features of an observation and of extra inputs.
 
     Weights start uniform within ±1/√in, as PyTorch's do.
     """
@@ -50,14 +50,14 @@ class Network(eqx.Module):
 
     def __init__(
         self, key: Array, observation: Observation, hidden: tuple[int, ...], outputs: int, *,
-        beside: int = 0, seen_twice: bool = False, copies: int = 1,
+        extra_inputs: int = 0, with_change: bool = False, copies: int = 1,
     ) -> None:  # fmt: skip
         encoder_key, key = jax.random.split(key)
         self.shape, self.encoder, width = observation.shape, None, math.prod(observation.shape)
         if len(observation.shape) == PICTURE_AXES:
             self.encoder = PictureEncoder(encoder_key, observation.shape)
             width = self.encoder.features
-        sizes = (width * (2 if seen_twice else 1) + beside, *hidden, outputs)
+        sizes = (width * (2 if with_change else 1) + extra_inputs, *hidden, outputs)
         shapes = [(copies, a, b) for a, b in itertools.pairwise(sizes)]
         cuts = [sum(math.prod(shape) for shape in shapes[:i]) for i in range(1, len(shapes))]
         drawn = jnp.split(jax.random.uniform(key, (sum(map(math.prod, shapes)),), minval=-1.0), cuts)
@@ -71,17 +71,17 @@ class Network(eqx.Module):
         return observations.reshape(observations.shape[0], -1).astype(jnp.float32)
 
     def head(self, x: Array) -> Array:
-        """Features and what stands beside them, [M, in] → [copies, M, outputs]."""
+        """Features and what stands extra_inputs them, [M, in] → [copies, M, outputs]."""
         h = jnp.einsum("mi,cio->cmo", x, self.weights[0]) + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             h = jnp.einsum("cmi,cio->cmo", jax.nn.relu(h), weight) + bias
         return h
 
-    def __call__(self, observations: Array, *beside: Array) -> Array:
-        return self.head(jnp.concatenate([self.features(observations), *beside], axis=-1))
+    def __call__(self, observations: Array, *extra_inputs: Array) -> Array:
+        return self.head(jnp.concatenate([self.features(observations), *extra_inputs], axis=-1))
 
 
-class Agent(eqx.Module):
+class SoftAgent(eqx.Module):
     """All that SAC trains, and the critics' slow copies. Called, it answers as an ActorCritic does."""
 
     actor: Network
@@ -92,18 +92,21 @@ class Agent(eqx.Module):
     action: Action = eqx.field(static=True)
 
     def __call__(self, observations: Array) -> tuple[Array, Array]:
-        """(outputs for the action's distribution, values: what the critics say of the policy's mode), [..., *shape]."""
-        outputs, policy = self.actor_fn()(observations), soft_policy(self.action)
+        """(outputs for the action's distribution, values: the critics' values of the policy's mode), [..., *shape]."""
+        outputs, distribution = self.actor_fn()(observations), soft_distribution_for(self.action)
         leading, rows = outputs.shape[:-1], observations.reshape(-1, *self.actor.shape)
-        chosen = policy.mode(outputs.reshape(-1, outputs.shape[-1]))
-        return outputs, q_values(self.critics, policy, rows, chosen).min(0).reshape(leading)
+        chosen = distribution.mode(outputs.reshape(-1, outputs.shape[-1]))
+        return outputs, q_values(self.critics, distribution, rows, chosen).min(0).reshape(leading)
 
     def actor_fn(self) -> Callable[[Array], Array]:
-        """The policy's half by itself: observations → outputs."""
+        """Return the actor alone: observations → outputs."""
         actor, axes = self.actor, len(self.actor.shape)
         return lambda observations: actor(observations.reshape(-1, *actor.shape))[0].reshape(
             *observations.shape[: observations.ndim - axes], -1
         )
+
+    def with_reward(self, reward: Network) -> SoftAgent:
+        return SoftAgent(self.actor, self.critics, self.targets, self.log_temperature, reward, self.action)
 
     @property
     def temperature(self) -> Array:
@@ -111,7 +114,7 @@ class Agent(eqx.Module):
 
 
 @cache
-def soft_policy(action: Action) -> SoftPolicy:
+def soft_distribution_for(action: Action) -> SoftDistribution:
     """The distribution that SAC trains over an action space; always the same object."""
     match action:
         case Discrete(n):
@@ -123,61 +126,66 @@ def soft_policy(action: Action) -> SoftPolicy:
     )
 
 
-def new_agent(
+def new_soft_agent(
     key: Array, observation: Observation, action: Action, hidden: tuple[int, ...], reward: bool
-) -> Agent:  # fmt: skip
+) -> SoftAgent:  # fmt: skip
     """Fresh networks, temperature 1; a reward network where RRD wants one."""
     actor_key, critic_key, reward_key = jax.random.split(key, 3)
-    policy = soft_policy(action)
-    beside, choices = (0, action.n) if isinstance(action, Discrete) else (encoded_width(action), 1)
-    critics = Network(critic_key, observation, hidden, choices, beside=beside, copies=TWINS)
-    return Agent(
-        actor=Network(actor_key, observation, hidden, policy.num_outputs),
+    distribution = soft_distribution_for(action)
+    extra_inputs, choices = (0, action.n) if isinstance(action, Discrete) else (action_width(action), 1)
+    critics = Network(critic_key, observation, hidden, choices, extra_inputs=extra_inputs, copies=TWINS)
+    return SoftAgent(
+        actor=Network(actor_key, observation, hidden, distribution.num_outputs),
         critics=critics,
         targets=jax.tree.map(jnp.copy, critics),
         log_temperature=jnp.zeros(()),
-        reward=Network(reward_key, observation, hidden, 1, beside=encoded_width(action), seen_twice=True)
+        reward=Network(reward_key, observation, hidden, 1, extra_inputs=action_width(action), with_change=True)
         if reward
         else None,
         action=action,
     )
 
 
-def random_actions(policy: SoftPolicy, noise: Array) -> Array:
-    """Actions uniform over their space, from the policy's own noise: the normal's distribution function is uniform."""
-    if isinstance(policy, SquashedGaussian):
-        return policy.bounded(jax.lax.erf(noise / math.sqrt(2)))
+def random_actions(distribution: SoftDistribution, noise: Array) -> Array:
+    """Actions uniform over their space, from the distribution's noise: the normal's CDF is uniform."""
+    if isinstance(distribution, SquashedGaussian):
+        return distribution.to_env(jax.lax.erf(noise / math.sqrt(2)))
     return jnp.argmax(noise, axis=-1)
 
 
-def encoded_width(action: Action) -> int:
+def action_width(action: Action) -> int:
     if isinstance(action, Continuous):
         return action.dim
     assert isinstance(action, Discrete)
     return action.n
 
 
-def encoded(policy: SoftPolicy, action: Array) -> Array:
+def encode_action(distribution: SoftDistribution, action: Array) -> Array:
     """Actions as a network reads them: unit actions, or one-hot choices."""
-    if isinstance(policy, SquashedGaussian):
-        return policy.unit(action)
-    return jax.nn.one_hot(action, policy.num_outputs)
+    if isinstance(distribution, SquashedGaussian):
+        return distribution.to_unit(action)
+    return jax.nn.one_hot(action, distribution.num_outputs)
 
 
-def q_values(critics: Network, policy: SoftPolicy, observations: Array, action: Array) -> Array:
+def q_values(critics: Network, distribution: SoftDistribution, observations: Array, action: Array) -> Array:
     """Q of actions in the environment's units, [M, …] → [2, M]."""
-    if isinstance(policy, SquashedGaussian):
-        return critics(observations, policy.unit(action))[..., 0]
-    return jnp.sum(critics(observations) * encoded(policy, action), axis=-1)
+    if isinstance(distribution, SquashedGaussian):
+        return critics(observations, distribution.to_unit(action))[..., 0]
+    return jnp.sum(critics(observations) * encode_action(distribution, action), axis=-1)
 
 
 def soft_values(
-    actor: Network, critics: Network, temperature: Array, policy: SoftPolicy, observations: Array, noise: Array
+    actor: Network,
+    critics: Network,
+    temperature: Array,
+    distribution: SoftDistribution,
+    observations: Array,
+    noise: Array,
 ) -> tuple[Array, Array]:
     """(V, log π) [M]: V = E_π[min Q − α·log π], by one drawn action or, where choices are discrete, exactly."""
     outputs = actor(observations)[0]
-    if isinstance(policy, SquashedGaussian):
-        unit, log_prob = policy.drawn(outputs, noise)
+    if isinstance(distribution, SquashedGaussian):
+        unit, log_prob = distribution.sample_with_log_prob(outputs, noise)
         return critics(observations, unit)[..., 0].min(0) - temperature * log_prob, log_prob
     log_probs = jax.nn.log_softmax(outputs)
     shares = jnp.exp(log_probs)
@@ -190,16 +198,23 @@ def critic_targets(reward: Array, terminated: Array, next_value: Array, gamma: f
     return reward + gamma * jnp.where(terminated, 0.0, next_value)
 
 
-def critic_loss(critics: Network, policy: SoftPolicy, batch: Batch, targets: Array) -> Array:
+def critic_loss(critics: Network, distribution: SoftDistribution, batch: Batch, targets: Array) -> Array:
     """Σ over the twins of ½·mean((Q − y)²)."""
-    return 0.5 * jnp.sum(jnp.mean((q_values(critics, policy, batch.observation, batch.action) - targets) ** 2, axis=-1))
+    return 0.5 * jnp.sum(
+        jnp.mean((q_values(critics, distribution, batch.observation, batch.action) - targets) ** 2, axis=-1)
+    )
 
 
 def actor_loss(
-    actor: Network, critics: Network, temperature: Array, policy: SoftPolicy, observations: Array, noise: Array
+    actor: Network,
+    critics: Network,
+    temperature: Array,
+    distribution: SoftDistribution,
+    observations: Array,
+    noise: Array,
 ) -> tuple[Array, Array]:
     """(−mean V, mean log π): α·log π − min Q, averaged."""
-    values, log_prob = soft_values(actor, critics, temperature, policy, observations, noise)
+    values, log_prob = soft_values(actor, critics, temperature, distribution, observations, noise)
     return -values.mean(), log_prob.mean()
 
 
@@ -210,10 +225,10 @@ def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: fl
 
 def target_entropy(action: Action) -> float:
     """−dim for unit actions; half of the largest entropy for choices."""
-    return -float(action.dim) if isinstance(action, Continuous) else DISCRETE_ENTROPY * math.log(encoded_width(action))
+    return -float(action.dim) if isinstance(action, Continuous) else DISCRETE_ENTROPY * math.log(action_width(action))
 
 
-def moved(targets: Network, critics: Network, polyak: float) -> Network:
+def polyak_average(targets: Network, critics: Network, polyak: float) -> Network:
     """θ′ ← p·θ′ + (1 − p)·θ."""
     slow: Network = jax.tree.map(lambda old, new: polyak * old + (1.0 - polyak) * new, targets, critics)
     return slow

@@ -8,13 +8,15 @@ import jax
 import numpy as np
 import pytest
 
+from rollshape.algorithms.rrd import RRD, RRDInfo
+from rollshape.algorithms.sac import SACState
 from rollshape.envs.functional import Outcome
 from rollshape.envs.registry import CLASSIC, Pendulum
 from rollshape.errors import RequestError, RunError
-from rollshape.training.loop import Metrics, ReplayMetrics, Trainer
 from rollshape.training.reproduce import first_difference, reproduce
-from rollshape.training.run import Run, open_run, planned, train, trainer_for
+from rollshape.training.run import Run, train
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.setup import new_driver, open_run, plan_run
 from rollshape.training.spec import Spec
 
 SMALL: dict[str, Any] = {
@@ -61,10 +63,10 @@ def test_a_run_makes_the_gradient_steps_that_were_planned(unbroken: Run) -> None
     assert plan.gradient_steps == (20 - 10) * 3
     assert sum(row["gradient_steps"] for row in unbroken.metrics) == plan.gradient_steps
     _, state = open_run(unbroken.path)
-    made = state.learner.optimizer
+    made = state.learner.optimizers
     counts = [made.actor[0].count, made.critics[0].count, made.temperature[0].count, made.reward[0].count]
     assert counts == [plan.gradient_steps] * 4
-    assert int(state.replay.written.sum()) == 800 + 4  # every step, and where four episodes ended
+    assert int(state.learner.buffer.written.sum()) == 800 + 4  # every step, and where four episodes ended
 
 
 def test_a_row_has_the_usual_keys_and_its_own(unbroken: Run) -> None:
@@ -91,14 +93,12 @@ def test_two_runs_are_identical(unbroken: Run) -> None:
 
 
 def test_subsequences_and_batches_have_the_planned_sizes(unbroken: Run) -> None:
-    from rollshape.training.replay_update import draw
-
-    trainer, state = open_run(unbroken.path)
-    drawn = draw(trainer.plan, state.replay, jax.random.split(jax.random.key(0), 3))
-    assert drawn.env.shape == (3, 8)
-    assert drawn.subsequences is not None
-    assert drawn.subsequences.position.shape == (3, 2, 8)
-    assert (np.asarray(drawn.subsequences.length) == 200).all()
+    driver, state = open_run(unbroken.path)
+    assert isinstance(driver.algorithm, RRD)
+    batches = driver.algorithm.sample_batches(state.learner.buffer, jax.random.key(0))
+    assert batches.transitions.env.shape == (3, 8)
+    assert batches.subsequences.position.shape == (3, 2, 8)
+    assert (np.asarray(batches.subsequences.length) == 200).all()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_envpool_starts_episodes_afresh_and_the_broken_ones_teach_nothing(tmp_pa
     run = train(out=tmp_path / "x", resume=True, **{**SMALL, **spec})
     assert RunDirectory(run.path).read()["fresh_episodes_at"] == [12]
     _, state = open_run(run.path)
-    lengths = -np.asarray(state.replay.link)[np.asarray(state.replay.link) < 0]
+    lengths = -np.asarray(state.learner.buffer.link)[np.asarray(state.learner.buffer.link) < 0]
     assert (lengths == 200).all()
 
 
@@ -176,7 +176,7 @@ def test_pictures_stay_bytes_and_are_learned_from(tmp_path: Path) -> None:
     assert run.plan.replay is not None
     assert run.plan.replay.transition_batch_size == 32  # those for images
     _, state = open_run(run.path)
-    assert state.replay.observation.dtype == np.uint8
+    assert state.learner.buffer.observation.dtype == np.uint8
     assert run.metrics[-1]["reward_correlation"] > 0.5
     assert run.final_return is not None
     assert run.final_return > 6  # 5 by chance
@@ -206,31 +206,32 @@ def test_an_episode_longer_than_the_replay_is_refused_or_ends_the_run(tmp_path: 
     assert caught.value.rule == "replay-length"
     assert caught.value.alternatives[0]["buffer_size"] == 402
     assert not (tmp_path / "x").exists()
-    trainer, state = fresh()
-    trainer.check(state, blank_metrics())
-    with pytest.raises(RunError, match="longer than the 800 places"):
-        trainer.check(state._replace(replay=state.replay._replace(written=state.replay.written + 801)), blank_metrics())
+    algorithm, state = fresh()
+    algorithm.check(state, blank_info(), is_last=False)
+    overlong = state._replace(buffer=state.buffer._replace(written=state.buffer.written + 801))
+    with pytest.raises(RunError, match="longer than the 800 slots"):
+        algorithm.check(overlong, blank_info(), is_last=False)
 
 
-def fresh(**changes: Any) -> tuple[Trainer, Any]:
+def fresh(**changes: Any) -> tuple[RRD, SACState]:
     spec = Spec(**{**SMALL, **changes})
-    trainer = trainer_for(spec, planned(spec))
-    return trainer, trainer.start()
+    driver = new_driver(spec, plan_run(spec))
+    assert isinstance(driver.algorithm, RRD)
+    return driver.algorithm, driver.start().learner
 
 
-def blank_metrics() -> Metrics:
-    zero = np.zeros(1)
-    return Metrics(*[zero] * (len(Metrics._fields) - 1), replay=ReplayMetrics(*[zero] * len(ReplayMetrics._fields)))
+def blank_info() -> RRDInfo:
+    return RRDInfo(*[np.zeros(1)] * len(RRDInfo._fields))
 
 
 def test_no_gradient_step_within_the_budget(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="before the first gradient step"):
         train(out=tmp_path / "x", **{**SMALL, "learning_starts": 800})
-    trainer, state = fresh(total_timesteps=240, learning_starts=0, buffer_size=1000)
-    assert "rrd-warm-up" in [finding.rule for finding in trainer.plan.findings]
-    trainer.check(state, blank_metrics())
+    algorithm, state = fresh(total_timesteps=240, learning_starts=0, buffer_size=1000)
+    assert "rrd-warm-up" in [finding.rule for finding in algorithm.plan.findings]
+    algorithm.check(state, blank_info(), is_last=False)
     with pytest.raises(RunError, match="no gradient step"):
-        trainer.check(state._replace(update=np.asarray(6)), blank_metrics())
+        algorithm.check(state, blank_info(), is_last=True)
 
 
 def test_flags_that_do_not_fit_are_named() -> None:
@@ -247,6 +248,6 @@ def test_flags_that_do_not_fit_are_named() -> None:
         with pytest.raises(RequestError, match=name):
             train(**{**SMALL, **changes})
     finding = [
-        found.rule for found in planned(Spec(**{**SMALL, "rrd_batch_size": 512, "rrd_sample_size": 256})).findings
+        found.rule for found in plan_run(Spec(**{**SMALL, "rrd_batch_size": 512, "rrd_sample_size": 256})).findings
     ]
     assert "rrd-sample-length" in finding

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rollshape.training.shuffle import permutation
+from rollshape.algorithms.shuffle import permutation
 
 SHUFFLES = 4_000
 

@@ -1,0 +1,1 @@
+"""What learns: one file per algorithm, behind the protocol of `base`."""

@@ -1,0 +1,156 @@
+"""What PPO, A2C and REINFORCE share: an actor-critic network, Adam behind a gradient clip, GAE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from rollshape.agents.activations import ActivationName
+from rollshape.agents.distributions import distribution_for
+from rollshape.agents.networks import ActorCritic
+from rollshape.agents.normalizer import Moments, standardize
+from rollshape.agents.policy import Policy
+from rollshape.agents.returns import gae, next_values
+from rollshape.algorithms.base import Algorithm, Rollout, State, flatten_steps
+from rollshape.algorithms.parallel import FlatParameters, Parallel, choose_layout
+from rollshape.algorithms.settings import CommonSettings
+from rollshape.envs.spaces import Action, Observation
+from rollshape.geometry.plan import Plan
+
+# Weights are drawn by one program: as single operations a cold start would compile dozens of them.
+_new_network: Any = jax.jit(ActorCritic, static_argnums=(1, 2, 3, 4))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPolicySettings(CommonSettings):
+    """Settings of algorithms that train on the rollout they have just collected."""
+
+    activation: Annotated[ActivationName, "activation of the hidden layers"] = "tanh"
+    anneal_lr: Annotated[bool, "decay the learning rate linearly to zero"] = False
+    entropy_coef: Annotated[float, "entropy bonus coefficient"] = 0.0
+    value_coef: Annotated[float, "coefficient of mean((V − R)²)"] = 0.5
+    max_grad_norm: Annotated[float | None, "clip of the global gradient norm"] = 0.5
+    normalize_advantages: Annotated[
+        Literal["minibatch", "rollout", "off"], "samples over which advantages are normalized"
+    ] = "minibatch"
+    normalize_observations: Annotated[bool, "normalize observations by running mean and deviation"] = False
+    normalize_rewards: Annotated[bool, "scale rewards by the running deviation of the discounted return"] = False
+
+
+class Samples(NamedTuple):
+    """What a gradient step reads, one row per sample."""
+
+    observation: Array
+    action: Array
+    log_prob: Array
+    value: Array
+    advantage: Array
+    returns: Array
+    valid: Array | None
+
+
+class ActorCriticAlgorithm(Algorithm):
+    """An algorithm that trains an actor-critic network on rollouts."""
+
+    has_critic = True
+
+    def __init__(self, spec: Any, plan: Plan, observation: Observation, action: Action, network: Any = None) -> None:
+        super().__init__(spec, plan, observation, action)
+        self.distribution = distribution_for(action)
+        self.parallel = Parallel(
+            choose_layout(
+                plan, observation, self.distribution.num_outputs, num_shards=spec.num_shards,
+                microbatch_size=spec.microbatch_size, hidden_sizes=spec.hidden_sizes,
+            )
+        )  # fmt: skip
+        self._network = network
+        clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
+        self.optimizer = optax.chain(clip, optax.scale_by_adam(eps=1e-5))  # the gradient step applies the rate
+
+    def new_network(self, key: Array) -> Any:
+        """Return the network to train: the built-in one, or the caller's module (a factory is called with the key)."""
+        if self._network is None:
+            spec = self.spec
+            return _new_network(key, self.observation, self.action, spec.hidden_sizes, spec.activation)
+        if isinstance(self._network, eqx.Module):
+            return self._network
+        return self._network(key, self.observation, self.action)
+
+    def policy(self, state: State, moments: Moments | None = None) -> Policy:
+        return Policy(state.network, moments, self.distribution)
+
+    def act(self, state: State, observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
+        outputs, value = state.network(observation)
+        action = self.distribution.select(outputs, noise)
+        return action, {"log_prob": self.distribution.log_prob(outputs, action), "value": value}
+
+    def complete(self, state: State, rollout: Rollout, last_observation: Array) -> Rollout:
+        network, observation = state.network, rollout.observation
+        # Images one step at a time: the convolution patches of all steps together take gigabytes.
+        is_image = getattr(network, "encoder", None) is not None
+        outputs, value = jax.lax.map(network, observation) if is_image else network(observation)
+        return rollout._replace(
+            log_prob=self.distribution.log_prob(outputs, rollout.action),
+            value=value,
+            last_value=self.policy(state).value(last_observation),
+        )
+
+    def advantages(self, rollout: Rollout, gae_lambda: float | Array | None = None) -> tuple[Array, Array]:
+        """Generalized advantage estimation; the value targets are A + V."""
+        lam = self.spec.gae_lambda if gae_lambda is None else gae_lambda
+        estimate = jax.vmap(gae, (1, 1, 1, 1, 1, None, None), 1)(
+            rollout.reward, rollout.value, values_after_steps(rollout), rollout.terminated,
+            rollout.terminated | rollout.truncated, self.spec.gamma, lam,
+        )  # fmt: skip
+        return estimate, estimate + rollout.value
+
+    def samples(self, rollout: Rollout, advantages: Array, returns: Array) -> Samples:
+        """Return the rollout as training samples [T·N, …]."""
+        if self.centers_advantages:
+            advantages = advantages - self.parallel.moments(advantages, (0, 1), rollout.valid).mean
+        if self.spec.normalize_advantages == "rollout":
+            advantages = standardize(self.parallel.moments(advantages, (0, 1), rollout.valid), advantages)
+        columns = (rollout.observation, rollout.action, rollout.log_prob, rollout.value, advantages, returns)
+        samples: Samples = flatten_steps(Samples(*columns, rollout.valid))
+        return samples
+
+    def learning_rate(self, updates: Array) -> Array:
+        """Return the learning rate after so many updates."""
+        left = 1.0 - updates / (self.plan.num_updates or 1) if self.spec.anneal_lr else 1.0
+        return jnp.asarray(self.spec.learning_rate * left, jnp.float32)
+
+    def adam_step(
+        self, parameters: FlatParameters, optimizer: Any, gradient: Array, rate: Array
+    ) -> tuple[FlatParameters, Any]:
+        """Return parameters and optimizer state after one step of Adam on the clipped gradient."""
+        direction, optimizer = self.optimizer.update(gradient, optimizer)
+        return parameters.replace(parameters.vector - rate * direction), optimizer
+
+    def explained_variance(self, rollout: Rollout, returns: Array) -> Array:
+        """Return 1 − Var(R − V)/Var(R), NaN where the returns do not vary."""
+        total, residual = (
+            self.parallel.moments(x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
+        )
+        return jnp.where(total > 0, 1.0 - residual / total, jnp.nan)
+
+
+def values_after_steps(rollout: Rollout) -> Array:
+    """Return V of where each step led, [T, N]: of the final observation where the episode was truncated."""
+    following: Array = jax.vmap(next_values, (1, 0, 1, 1), 1)(
+        rollout.value, rollout.last_value, rollout.truncated, rollout.final_value
+    )
+    return following
+
+
+def gradient_norm(gradient: Array) -> Array:
+    return jnp.sqrt(jnp.sum(gradient**2))
+
+
+NetworkFactory = Callable[[Array, Observation, Action], Any]

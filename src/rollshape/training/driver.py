@@ -1,0 +1,190 @@
+"""How data flows: a driver collects rollouts and hands them to the algorithm. `compiled_driver` does so in functional
+environments, `host_driver` in Gymnasium's and EnvPool's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rollshape.agents.policy import Policy
+from rollshape.algorithms.base import Info, Rollout, State
+from rollshape.algorithms.parallel import BY_ENV, REPLICATED
+from rollshape.algorithms.registry import new_algorithm
+from rollshape.envs.functional import FunctionalEnv
+from rollshape.envs.host import HostEnv, Snapshot
+from rollshape.geometry.plan import Plan
+from rollshape.training.evaluate import Score
+from rollshape.training.monitor import GradientSignals, measure_signals, no_signals, plan_sampling
+from rollshape.training.normalization import (
+    NORMALIZER_SPEC,
+    Normalizer,
+    new_normalizer,
+    normalize_rewards,
+    update_observations,
+)
+from rollshape.training.spec import Spec
+from rollshape.training.streams import stream_key
+
+PHASE_BINS = 16
+
+
+class RunState(NamedTuple):
+    """Everything that an identical continuation needs; random keys follow from the seed and `update`."""
+
+    seed: Array  # carried, not compiled in: all seeds of a shape share one program
+    update: Array
+    learner: State
+    normalizer: Normalizer
+    episodes: Any  # functional environments: the running Episodes; host: returns so far of the running episodes
+
+
+_state_spec: Any = RunState
+STATE_SPEC: RunState = _state_spec(
+    seed=REPLICATED, update=REPLICATED, learner=REPLICATED, normalizer=NORMALIZER_SPEC, episodes=BY_ENV
+)
+
+
+class UpdateMetrics(NamedTuple):
+    """What one update reports; sums over finished episodes come with their number."""
+
+    episodes: Array
+    return_sum: Array
+    length_sum: Array
+    reset_phase_entropy: Array
+    not_finite: Array  # number of rewards and observations
+    info: Info  # the algorithm's
+    signals: GradientSignals | None  # with --monitor-gradients
+
+
+class Times(NamedTuple):
+    """Seconds of an interval."""
+
+    rollout: float
+    update: float
+
+
+class Driver(ABC):
+    """A spec made executable: a run is a function of (spec, plan, seed)."""
+
+    def __init__(
+        self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int = 1, network: Any = None
+    ) -> None:
+        self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
+        self.algorithm = new_algorithm(spec, plan, env.observation, env.action, network)
+        self.parallel, self.layout = self.algorithm.parallel, self.algorithm.parallel.layout
+        self.monitored = plan_sampling(plan, self.layout.num_shards, interval) if spec.monitor_gradients else None
+
+    @abstractmethod
+    def start(self) -> RunState:
+        """Return the state before the first update."""
+
+    @abstractmethod
+    def compile(self, state: RunState) -> None:
+        """Compile the programs that `advance` needs, ahead of time."""
+
+    @abstractmethod
+    def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
+        """Make the next `count` ≤ interval updates: the state after them (the old one is used up), metrics
+        [count, …], seconds."""
+
+    @abstractmethod
+    def score(self, state: RunState, seed: int, episodes: int) -> Score:
+        """Score the policy on fresh full-length episodes of the eval stream."""
+
+    def snapshot(self) -> Snapshot | None:
+        """Return what a resume needs beside the state."""
+        return None
+
+    def restore(self, snapshot: Snapshot | None) -> bool:  # noqa: ARG002
+        """Continue from a snapshot; return False where the running episodes could not be restored."""
+        return True
+
+    def success_rate(self) -> float | None:
+        """Return the share of successes among the episodes since the last call, where the environment reports it."""
+        return self.env.success_rate() if isinstance(self.env, HostEnv) else None
+
+    def close(self) -> None:  # noqa: B027
+        """Release what the environments hold."""
+
+    def place(self, state: RunState) -> RunState:
+        """Move the state to the devices that compute it."""
+        placed: RunState = self.parallel.place(state, STATE_SPEC)
+        return placed
+
+    def policy(self, state: RunState) -> Policy:
+        """Return the policy on one device, to use outside the shards."""
+        return self.algorithm.policy(state.learner, state.normalizer.observations).on_device()
+
+    def new_state(self, episodes: Any) -> RunState:
+        spec = self.spec
+        shape = self.env.observation.shape if spec.normalize_observations else None
+        return self.place(
+            RunState(
+                seed=jnp.asarray(spec.seed, jnp.uint32),
+                update=jnp.zeros((), jnp.int32),
+                learner=self.algorithm.init(stream_key(spec.seed, "init")),
+                normalizer=new_normalizer(shape, spec.normalize_rewards, self.plan.num_envs),
+                episodes=episodes,
+            )
+        )
+
+    def train_on_rollout(
+        self, state: RunState, rollout: Rollout, is_monitored: Array
+    ) -> tuple[RunState, UpdateMetrics]:
+        """Train on a shard's rollout [T, N/S, …]: the state after the update, and its metrics.
+
+        Where it `is_monitored` and the spec asks for it, also measure the gradient (see `monitor`).
+        """
+        parallel = self.parallel
+        normalizer, scaled = normalize_rewards(state.normalizer, rollout, self.spec.gamma, parallel)
+        signals = self._signals(state, scaled, is_monitored)
+        key = stream_key(state.seed, "shuffle", state.update + 1)
+        learner, info = self.algorithm.update(state.learner, scaled, key)
+        normalizer = update_observations(normalizer, rollout, parallel)
+        following = RunState(state.seed, state.update + 1, learner, normalizer, state.episodes)
+        sums = parallel.sum(self._episode_sums(rollout))
+        return following, UpdateMetrics(
+            episodes=sums[0],
+            return_sum=sums[1],
+            length_sum=sums[2],
+            reset_phase_entropy=histogram_entropy(sums[3:-1]),
+            not_finite=sums[-1],
+            info=info,
+            signals=signals,
+        )
+
+    def _signals(self, state: RunState, rollout: Rollout, is_monitored: Array) -> GradientSignals | None:
+        if self.monitored is None:
+            return no_signals() if self.spec.monitor_gradients else None
+        key = jax.random.fold_in(stream_key(state.seed, "monitor", state.update + 1), self.parallel.index())
+        measure = partial(measure_signals, self.algorithm, self.monitored)
+        signals: GradientSignals = jax.lax.cond(
+            is_monitored, measure, lambda *_: no_signals(), state.learner, rollout, key
+        )  # a program within the program: the update is compiled as it is without it
+        return signals
+
+    def _episode_sums(self, rollout: Rollout) -> Array:
+        """Sum over a shard: number, returns and lengths of finished episodes; phase histogram; values not finite."""
+        ended = rollout.terminated | rollout.truncated
+        valid = jnp.ones_like(ended) if rollout.valid is None else rollout.valid
+        phases = phase_histogram(rollout.steps, self.env.horizon, valid)
+        finished = (ended, jnp.where(ended, rollout.episode_return, 0.0), jnp.where(ended, rollout.episode_length, 0))
+        not_finite = (~jnp.isfinite(rollout.reward)).sum() + (~jnp.isfinite(rollout.observation)).sum()
+        return jnp.array([*(x.sum().astype(jnp.float32) for x in finished), *phases, not_finite])
+
+
+def phase_histogram(steps: Array, horizon: int, mask: Array) -> Array:
+    """Count how many of the masked steps fall into each of 16 equal parts of the environment's horizon."""
+    phase = jnp.clip(steps * PHASE_BINS // horizon, 0, PHASE_BINS - 1)
+    return jnp.zeros(PHASE_BINS).at[phase.reshape(-1)].add(mask.reshape(-1).astype(jnp.float32))
+
+
+def histogram_entropy(counts: Array) -> Array:
+    """Return the entropy of a histogram, 1 where all bins are equal and 0 where one holds everything."""
+    share = counts / jnp.maximum(counts.sum(), 1.0)
+    return -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-12)), 0.0)) / jnp.log(counts.size)

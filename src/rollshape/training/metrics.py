@@ -1,0 +1,46 @@
+"""Rows of metrics.jsonl: one per logging interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from rollshape.algorithms.base import Algorithm, mean_of
+from rollshape.training.driver import Times, UpdateMetrics
+from rollshape.training.monitor import GradientSignals
+
+Row = dict[str, Any]
+TIMES = ("wall_time", "rollout_s", "update_s", "sps")  # everything else repeats bit for bit
+# What algorithms report; null where this run's does not. All rows have the same columns.
+REPORTED = (
+    "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm", "q_loss",
+    "temperature", "reward_loss", "reward_correlation", "approx_kl_epochs", "ratio_ess_epochs", "explained_variance",
+    "learning_rate",
+)  # fmt: skip
+
+
+def metrics_row(algorithm: Algorithm, metrics: UpdateMetrics, update: int, times: Times, wall: float) -> Row:
+    """Return one interval's metrics; a value that does not exist is null, never NaN."""
+    plan = algorithm.plan
+    values: UpdateMetrics = jax.tree.map(lambda part: np.asarray(part, np.float64), metrics)
+    count, finished = len(values.episodes), values.episodes.sum()
+    signals = values.signals
+    return {
+        "update": update + count,
+        "timesteps": (update + count) * plan.rollout_size,
+        "wall_time": round(wall, 4),
+        "episodic_return": mean_of(values.return_sum.sum() / finished) if finished else None,
+        "episodic_length": mean_of(values.length_sum.sum() / finished) if finished else None,
+        "reset_phase_entropy": mean_of(values.reset_phase_entropy),
+        "gradient_steps": count * plan.gradient_steps_per_update,
+        **dict.fromkeys(REPORTED),
+        **algorithm.summarize(values.info),
+        **{name: mean_of(getattr(signals, name)[-1]) if signals else None for name in GradientSignals._fields},
+        "eval_return": None,
+        "success_rate": None,
+        "rollout_s": round(times.rollout, 6),
+        "update_s": round(times.update, 6),
+        "sps": round(count * plan.rollout_size / sum(times)),
+    }

@@ -1,0 +1,88 @@
+"""From a spec to what trains it: the plan, the driver, and the state of a run that exists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+
+from rollshape.algorithms.parallel import reserve_devices
+from rollshape.envs.episodic import EpisodicEnv, EpisodicHost
+from rollshape.envs.inspect import functional_facts, host_facts
+from rollshape.envs.registry import kind, make, make_host
+from rollshape.errors import RequestError
+from rollshape.geometry.algorithms import RULES
+from rollshape.geometry.plan import Plan
+from rollshape.training import checkpoint
+from rollshape.training.compiled_driver import CompiledDriver
+from rollshape.training.driver import Driver, RunState
+from rollshape.training.host_driver import HostDriver
+from rollshape.training.rundir import RunDirectory
+from rollshape.training.spec import Spec
+
+
+def plan_run(spec: Spec) -> Plan:
+    """Return the plan of a spec, with the memory that its environment takes."""
+    options = spec.env_kwargs or {}
+    reserve_devices()
+    if kind(spec.env) == "host":
+        return spec.plan(**host_facts(spec.env, **options))
+    return spec.plan(**functional_facts(make(spec.env, **options)))
+
+
+def new_driver(spec: Spec, plan: Plan, interval: int = 1, network: Any = None) -> Driver:
+    """Return what trains the spec, by the kind of its environment."""
+    options = spec.env_kwargs or {}
+    is_episodic = spec.episodic_reward or RULES[spec.algo].uses_subsequences
+    if kind(spec.env) == "host":
+        pool = make_host(spec.env, plan.num_envs, **options)
+        return HostDriver(spec, plan, EpisodicHost(pool) if is_episodic else pool, interval, network)
+    env = make(spec.env, **options)
+    return CompiledDriver(spec, plan, EpisodicEnv(env) if is_episodic else env, interval, network)
+
+
+class OpenedRun(NamedTuple):
+    """A run that exists: its driver, and its state after an update."""
+
+    driver: Driver
+    state: RunState
+
+
+def open_run(path: Path, update: int | None = None, network: Any = None) -> OpenedRun:
+    """Open a run at a checkpoint (the latest by default), to score or measure it.
+
+    A run that was trained with a network of the caller's needs the same `network` again.
+    """
+    directory = RunDirectory(path)
+    spec = directory.spec()
+    description = directory.read().get("network")
+    if description is not None and network is None:
+        raise RequestError(
+            "network",
+            f"{path} was trained with a custom network ({description}), which only Python code can provide.",
+            "Use the Python API and pass network=… as it was passed to rollshape.train.",
+        )
+    stored = checkpoint.find(directory.checkpoints, update)
+    reserve_devices()
+    driver = new_driver(spec, plan_run(spec), network=network)
+    return OpenedRun(driver, checkpoint.load(stored, driver.start()))
+
+
+def describe_network(network: Any) -> str | None:
+    """Return the name of a custom network's class or factory; None for the built-in network."""
+    if network is None:
+        return None
+    named = type(network) if isinstance(network, eqx.Module) else network
+    return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}"
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs on disk, so that the next run of the same shape starts at once."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        config.update("jax_compilation_cache_dir", str(home / "rollshape" / "xla"))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
