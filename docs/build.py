@@ -50,7 +50,7 @@ def _section(dialect: Dialect) -> str:
     facts = [
         f"**A remainder** is {_verb(dialect)}: {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
         f"**The budget** is rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
-        f"**Shuffle**: {dialect.shuffle}. **Advantages** are normalised {dialect.normalise}.",
+        f"**Shuffle**: {dialect.shuffle}. **Advantages** are normalised {dialect.normalization}.",
         f"**A time limit** {dialect.time_limit}.",
         *(f"{note[0].upper()}{note[1:]}." for note in dialect.notes),
     ]

@@ -65,7 +65,7 @@ def test_on_remainder(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*shape, "--on-remainder", "fix") == 0
     assert "repaired minibatch_size 64 → minibatch_size 103" in capsys.readouterr().out
     assert run(*shape, "--on-remainder", "warn") == 0
-    assert "leaves out 6" in capsys.readouterr().out
+    assert "omits 6" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["text", "mermaid", "svg"])

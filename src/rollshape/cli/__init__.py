@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rollshape.errors import RequestError, RunError, ToldError
+from rollshape.errors import RequestError, RollshapeError, RunError
 
 COMMANDS = {
     "plan": "any N and T to a legal, explained plan",
@@ -81,7 +81,7 @@ def _usage() -> str:
     )
 
 
-def _report(error: ToldError, *, as_json: bool) -> None:
+def _report(error: RollshapeError, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"error": error.to_dict()}, indent=2))
     print(f"error [{error.rule}]: {error.message}", file=sys.stderr)

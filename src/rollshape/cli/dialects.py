@@ -46,7 +46,7 @@ def describe(dialect: Dialect) -> dict[str, Any]:
         "remainder_detail": dialect.remainder_detail.format(rollout="N·T", minibatch="M"),
         "budget": "rounds up" if dialect.rounds_up else "rounds down",
         "shuffle": dialect.shuffle.value,
-        "advantage_normalisation": dialect.normalise.value,
+        "advantage_normalisation": dialect.normalization.value,
         "time_limit": dialect.time_limit.value,
         "learning_rate_schedule": dialect.schedule,
         "value_loss": dialect.value_clip,

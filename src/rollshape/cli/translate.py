@@ -13,7 +13,7 @@ from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
 from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
-from rollshape.geometry.dialects.translate import UNCLAIMED
+from rollshape.geometry.dialects.translate import NO_COUNTERPART
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 
@@ -50,12 +50,12 @@ def run(argv: Sequence[str]) -> None:
         f"{plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
         file=sys.stderr,
     )
-    unclaimed = [line.partition(":")[0] for line in result.not_preserved if f": {UNCLAIMED} " in line]
+    unclaimed = [line.partition(":")[0] for line in result.not_preserved if f": {NO_COUNTERPART} " in line]
     for line in result.not_preserved:
         if line.partition(":")[0] not in unclaimed:
             print(f"# not preserved: {line}", file=sys.stderr)
     if unclaimed:
-        print(f"# not preserved, {UNCLAIMED} {args.to}: {', '.join(unclaimed)}", file=sys.stderr)
+        print(f"# not preserved, {NO_COUNTERPART} {args.to}: {', '.join(unclaimed)}", file=sys.stderr)
     for line in result.notes:
         print(f"# note: {line}", file=sys.stderr)
     show_findings([finding for finding in plan.findings if finding.rule == "remainder"])
