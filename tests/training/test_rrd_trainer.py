@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from rollshape.envs.functional import Outcome
+from rollshape.envs.functional import StepResult
 from rollshape.envs.registry import CLASSIC, Pendulum
 from rollshape.errors import RequestError, RunError
 from rollshape.training.loop import Metrics, ReplayMetrics, Trainer
@@ -183,7 +183,7 @@ def test_pictures_stay_bytes_and_are_learned_from(tmp_path: Path) -> None:
 
 
 class Unsound(Pendulum):
-    def step(self, key: Any, state: Any, action: Any) -> Outcome:
+    def step(self, key: Any, state: Any, action: Any) -> StepResult:
         outcome = super().step(key, state, action)
         return outcome._replace(reward=outcome.reward / (outcome.state[1] < 4.0))
 

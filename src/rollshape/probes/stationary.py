@@ -10,7 +10,7 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
+from rollshape.envs.functional import Episode, FunctionalEnv, start, step_and_reset
 from rollshape.training.normaliser import Moments, seen
 
 BURN_IN = (2, 3)  # episode lengths: at least, and less than
@@ -21,9 +21,9 @@ def moved(
 ) -> Episode:
     """One step of all environments under the policy."""
     act, move = jax.random.split(key)
-    action = env.bounded(sample(policy, act, model.acting()(seen(moments, episodes.observation))))
+    action = env.clip_action(sample(policy, act, model.acting()(seen(moments, episodes.observation))))
     keys = jax.random.split(move, episodes.steps.shape[0])
-    following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
+    following: Episode = jax.vmap(step_and_reset, (None, 0, 0, 0))(env, keys, episodes, action)[0]
     return following
 
 

@@ -12,7 +12,7 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, start, stepped
+from rollshape.envs.functional import Episode, FunctionalEnv, start, step_episode
 from rollshape.training.normaliser import Moments, seen
 
 
@@ -59,9 +59,9 @@ def _play(
     def play(carry: tuple[Array, Episode, Array, Array, Array]) -> tuple[Array, Episode, Array, Array, Array]:
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
-        action = env.bounded(sample(policy, act, outputs(seen(moments, running.observation))))
-        keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in `advance`, without its resets
-        running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)
+        action = env.clip_action(sample(policy, act, outputs(seen(moments, running.observation))))
+        keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in step_and_reset
+        running, outcome = jax.vmap(step_episode, (None, 0, 0, 0))(env, keys, running, action)
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)
         return step + 1, running, done | outcome.terminated | outcome.truncated, returns, lengths

@@ -13,8 +13,8 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy, sample
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.draw import Frame, artist_for, headless, missing
-from rollshape.envs.functional import FunctionalEnv, Outcome, State
+from rollshape.envs.draw import Frame, make_renderer, missing_dependency, use_headless_pygame
+from rollshape.envs.functional import FunctionalEnv, State, StepResult
 from rollshape.errors import RequestError
 from rollshape.files import atomic_write
 from rollshape.training.functional_trainer import FunctionalTrainer
@@ -54,7 +54,7 @@ def film(trainer: Trainer, state: RunState, seed: int, path: Path) -> Film:
     if isinstance(trainer, HostTrainer):
         return _film_host(trainer, state, seed, path)
     assert isinstance(trainer, FunctionalTrainer)
-    artist, env, policy = artist_for(trainer.env), trainer.env, trainer.policy
+    artist, env, policy = make_renderer(trainer.env), trainer.env, trainer.policy
     model, moments = on_one_device(state)
     key = stream_key(seed, "eval", int(state.update))
     length, total = -1, 0.0
@@ -71,7 +71,7 @@ def film(trainer: Trainer, state: RunState, seed: int, path: Path) -> Film:
 
 def _film_host(trainer: HostTrainer, state: RunState, seed: int, path: Path) -> Film:
     """The environment draws itself, as it does for people."""
-    headless()
+    use_headless_pygame()
     length, total = 0, 0.0
 
     def frames() -> Iterator[Frame]:
@@ -80,7 +80,7 @@ def _film_host(trainer: HostTrainer, state: RunState, seed: int, path: Path) -> 
             length, total = length + 1, total + float(outcome.reward[0])
             if outcome.terminated[0] or outcome.truncated[0]:
                 return
-            yield env.frame()
+            yield env.render()
 
     _write(path, frames(), HOST_FPS)
     return Film(str(path), total, length)
@@ -110,10 +110,10 @@ def _step(
     state: State,
     observation: Array,
     key: Array,
-) -> Outcome:
+) -> StepResult:
     act, move = jax.random.split(key)
     seen = observation if moments is None else normalise(moments, observation)
-    action = env.bounded(sample(policy, act, model(seen)[0][None])[0])
+    action = env.clip_action(sample(policy, act, model(seen)[0][None])[0])
     return env.step(jax.random.split(jax.random.split(move, 1)[0])[0], state, action)
 
 
@@ -121,7 +121,7 @@ def _write(path: Path, frames: Iterator[Frame], fps: int) -> None:
     try:
         from PIL import Image
     except ImportError as error:
-        raise missing(error) from None
+        raise missing_dependency(error) from None
     images = (Image.fromarray(np.ascontiguousarray(frame)) for frame in frames)
     with atomic_write(path, then="draw it again") as file:
         kind: dict[str, Any] = {"format": FORMATS[path.suffix.lower()], "duration": round(1000 / fps), "loop": 0}

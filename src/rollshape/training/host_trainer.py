@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, staggered_host
+from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, stagger_host
 from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.evaluate import Score, score_of
@@ -57,7 +57,7 @@ class HostTrainer(Trainer):
         if snapshot is not None:
             return self.env.restore(snapshot)
         self.env.reset(self.spec.seed)
-        staggered_host(self.spec.stagger, self.env, np.random.default_rng(self.spec.seed))
+        stagger_host(self.spec.stagger, self.env, np.random.default_rng(self.spec.seed))
         return True
 
     def snapshot(self) -> Snapshot:
@@ -109,7 +109,7 @@ class HostTrainer(Trainer):
             env.reset(int(jax.random.bits(key, (), jnp.uint32)))
             while env.steps < env.horizon:
                 noise = np.asarray(self._one_noise(jax.random.fold_in(key, env.steps), (num_envs,)))
-                yield env, env.step(env.bounded(np.asarray(act(env.current, noise))))
+                yield env, env.step(env.clip_action(np.asarray(act(env.current, noise))))
         finally:
             env.close()
 
@@ -126,7 +126,7 @@ class HostTrainer(Trainer):
         for t in range(steps):
             rollout.raw_observation[t], rollout.steps[t] = env.current, env.elapsed
             action = np.asarray(act(env.current, noise[t]))
-            outcome = env.step(env.bounded(action))
+            outcome = env.step(env.clip_action(action))
             ended = outcome.terminated | outcome.truncated
             totals += outcome.reward
             rollout.action[t], rollout.reward[t], rollout.valid[t] = action, outcome.reward, outcome.valid

@@ -10,7 +10,7 @@ from jax import Array
 
 from rollshape.agents.distributions import Policy
 from rollshape.agents.networks import ActorCritic
-from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
+from rollshape.envs.functional import Episode, FunctionalEnv, Transition, step_and_reset
 from rollshape.training.normaliser import Moments, seen
 
 
@@ -49,7 +49,9 @@ def collect(
         observation = seen(moments, episodes.observation)
         outputs, value = model(observation)
         action = policy.choose(outputs, chance[0])
-        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
+        following, outcome = jax.vmap(step_and_reset, (None, 0, 0, 0))(
+            env, chance[1], episodes, env.clip_action(action)
+        )
         final_value = _final_values(model, seen(moments, outcome.final_observation), outcome)
         raw = None if moments is None else episodes.observation
         row = (observation, raw, action, policy.log_prob(outputs, action), value, outcome, final_value,

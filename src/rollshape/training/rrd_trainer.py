@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from rollshape.agents.sac import Network, SoftPolicy, new_agent, random_actions, soft_policy
-from rollshape.envs.functional import Episode, FunctionalEnv, advance
+from rollshape.envs.functional import Episode, FunctionalEnv, step_and_reset
 from rollshape.envs.host import HostEnv, Snapshot, Values
 from rollshape.errors import RunError
 from rollshape.geometry.plan import Plan
@@ -199,7 +199,9 @@ class FunctionalReplayTrainer(ReplayTrainer, FunctionalTrainer):
 
         def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, Chunk]:
             action = self.acted(model.actor, state.update, episodes.observation, chance[0])
-            following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
+            following, outcome = jax.vmap(step_and_reset, (None, 0, 0, 0))(
+                env, chance[1], episodes, env.clip_action(action)
+            )
             return following, Chunk(
                 episodes.observation, action, outcome.true_reward, outcome.terminated, outcome.truncated,
                 outcome.final_observation, episodes.steps, outcome.episode_return, outcome.episode_length,
@@ -258,7 +260,7 @@ class HostReplayTrainer(ReplayTrainer, HostTrainer):
         for t in range(self.plan.num_steps):
             chunk.observation[t], chunk.steps[t] = env.current, env.elapsed
             action = np.asarray(self._act_on(actor, state.update, env.current, noise, t))
-            outcome = env.step(env.bounded(action))
+            outcome = env.step(env.clip_action(action))
             totals += outcome.true_reward
             chunk.action[t], chunk.reward[t], chunk.valid[t] = action, outcome.true_reward, outcome.valid
             chunk.terminated[t], chunk.truncated[t] = outcome.terminated, outcome.truncated
