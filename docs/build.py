@@ -55,7 +55,7 @@ def _section(dialect: Dialect) -> str:
         f"**Shuffling**: {dialect.shuffle}.",
         f"**Advantage normalization**: {dialect.normalization}.",
         f"**Time limit**: {dialect.time_limit}.",
-        *(f"{note[0].upper()}{note[1:]}." for note in dialect.notes),
+        *(f"{_capitalize(note)}." for note in dialect.notes),
     ]
     rows = ["| key | meaning | default | factor |", "|---|---|---|---|"]
     for key in dialect.keys:
@@ -65,6 +65,12 @@ def _section(dialect: Dialect) -> str:
     bullets = "\n".join(f"- {fact}" for fact in facts)
     table = "\n".join(rows)
     return f"## {dialect.name}\n\n{dialect.library}, {dialect.version}. {doc}\n\n{bullets}\n\n{table}"
+
+
+def _capitalize(note: str) -> str:
+    """Capitalize the first word unless it is the name of a key or a library."""
+    first = note.partition(" ")[0]
+    return note if "_" in first or first == "skrl" else note[0].upper() + note[1:]
 
 
 def pages() -> dict[str, str]:

@@ -60,7 +60,7 @@ def _rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
     source = "" if plan.minibatch_source == "user" else f"({plan.minibatch_source}) "
     yield "minibatch_size", f"{plan.minibatch_size:,}", f"{source}{plan.minibatch_reason}"
     omitted = f"; {plan.dropped:,} samples omitted" if plan.dropped else ""
-    yield "num_minibatches", f"{plan.num_minibatches:,}", f"per epoch{omitted}"
+    yield "num_minibatches", f"{plan.num_minibatches:,}", f"per {'iteration' if plan.replay else 'epoch'}{omitted}"
     yield "num_epochs", f"{plan.num_epochs:,}", note("num_epochs")
     yield "sample_reuse", f"{plan.sample_reuse:.4g}", "uses of each sample, on average"
     if plan.replay:

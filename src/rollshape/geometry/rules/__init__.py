@@ -17,11 +17,10 @@ _ORDER: dict[Severity, int] = {"error": 0, "warn": 1, "info": 2}
 
 def check_rules(plan: Plan, request: Request) -> tuple[Finding, ...]:
     """Return the findings of all rules, sorted by severity."""
-    results = ((name, check(plan, request)) for name, check in CHECKS.items())
     findings = [
         Finding(name, result.severity, result.message, result.fix, PAGES[name].source, result.numbers)
-        for name, result in results
-        if result is not None
+        for name, check in CHECKS.items()
+        if (result := check(plan, request)) is not None
     ]
     return tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
 
