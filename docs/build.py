@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the code: rules.md, dialects.md, flow.svg. A test holds them up to date.
+"""Generate rules.md, dialects.md and flow.svg from the code. A test checks that they are up to date.
 
 Run: .venv/bin/python docs/build.py
 """
@@ -19,14 +19,15 @@ HERE = Path(__file__).parent
 
 
 def rules() -> str:
-    """All pages of the planner's rules."""
+    """Return the documentation of all rules of the planner."""
     parts = [
-        "# The planner's rules",
-        "Made from the code by `docs/build.py`. Findings are told with the plan; enforced rules end in exit code 2.",
+        "# Rules of the planner",
+        "Generated from the code by `docs/build.py`. `rollshape plan` reports findings with the plan; a violation of an"
+        " enforced rule is an error (exit code 2). `rollshape plan --explain RULE` prints a rule.",
     ]
     for title, names in (
         ("Findings", [name for name in PAGES if name in CHECKS]),
-        ("Enforced", [name for name in PAGES if name not in CHECKS]),
+        ("Enforced rules", [name for name in PAGES if name not in CHECKS]),
     ):
         parts.append(f"## {title}")
         parts += [f"### {name}\n\n{PAGES[name].text}\n\n*Source: {PAGES[name].source}.*" for name in names]
@@ -34,12 +35,13 @@ def rules() -> str:
 
 
 def dialects() -> str:
-    """What each library does, and its keys."""
+    """Return the documentation of all dialects: keys and behavior of each library."""
     parts = [
-        "# The dialects",
-        "Made from the code by `docs/build.py`; read from each library's source at the version given. A value in"
-        " Rollshape's words is the factor × the value in the config. Where a config says nothing, the library's default"
-        " applies.",
+        "# Dialects",
+        "Generated from the code by `docs/build.py`. A dialect is the config format of a library; the facts are taken"
+        " from the library's source code at the given version. `meaning` is the name in Rollshape's [vocabulary]"
+        "(vocabulary.md), whose value is the factor × the value in the config. If a key is missing, the default of the"
+        " library applies.",
     ]
     parts += [_section(dialect) for dialect in (*DIALECTS.values(), RRD())]
     return "\n\n".join(parts) + "\n"
@@ -48,11 +50,12 @@ def dialects() -> str:
 def _section(dialect: Dialect) -> str:
     doc = " ".join((type(dialect).__doc__ or "").split())
     facts = [
-        f"**A remainder** is {_verb(dialect)}: {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
-        f"**The budget** is rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
-        f"**Shuffle**: {dialect.shuffle}. **Advantages** are normalised {dialect.normalise}.",
-        f"**A time limit** {dialect.time_limit}.",
-        *(f"{note[0].upper()}{note[1:]}." for note in dialect.notes),
+        f"**Remainder** ({dialect.remainder}): {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
+        f"**Budget**: rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
+        f"**Shuffling**: {dialect.shuffle}.",
+        f"**Advantage normalization**: {dialect.normalization}.",
+        f"**Time limit**: {dialect.time_limit}.",
+        *(f"{_capitalize(note)}." for note in dialect.notes),
     ]
     rows = ["| key | meaning | default | factor |", "|---|---|---|---|"]
     for key in dialect.keys:
@@ -64,14 +67,14 @@ def _section(dialect: Dialect) -> str:
     return f"## {dialect.name}\n\n{dialect.library}, {dialect.version}. {doc}\n\n{bullets}\n\n{table}"
 
 
-def _verb(dialect: Dialect) -> str:
-    return {"refuse": "refused", "drop": "dropped", "short": "kept", "merge": "merged", "wrap": "wrapped"}.get(
-        dialect.remainder.value, "balanced"
-    )
+def _capitalize(note: str) -> str:
+    """Capitalize the first word unless it is the name of a key or a library."""
+    first = note.partition(" ")[0]
+    return note if "_" in first or first == "skrl" else note[0].upper() + note[1:]
 
 
 def pages() -> dict[str, str]:
-    """File name → content."""
+    """Return the content of each generated file by its name."""
     flow = svg(plan(num_envs=64, num_steps=32, total_timesteps=500_000))
     return {"rules.md": rules(), "dialects.md": dialects(), "flow.svg": flow + "\n"}
 

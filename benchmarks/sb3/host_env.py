@@ -35,7 +35,7 @@ class HostVecEnv(VecEnv):
         self.actions = actions
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        outcome = self.env.step(self.env.bounded(self.actions))
+        outcome = self.env.step(self.env.clip_action(self.actions))
         self.returns += outcome.reward
         done = outcome.terminated | outcome.truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]

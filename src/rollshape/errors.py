@@ -1,4 +1,4 @@
-"""What a user is told: a rule that has a page, what happened with its numbers, and what to do."""
+"""Errors shown to users: a rule id (each has a page), a message with the numbers, and a fix."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-class ToldError(Exception):
-    """A message for a person, never a traceback; one of the two below."""
+class RollshapeError(Exception):
+    """Base class of the errors that the command line prints as one message, without a traceback."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class ToldError(Exception):
         return f"{self.message}\n  fix: {self.fix}" if self.fix else self.message
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-ready values."""
         return {
             "rule": self.rule,
             "message": self.message,
@@ -35,15 +36,20 @@ class ToldError(Exception):
         }
 
 
-class RequestError(ToldError, ValueError):
-    """The request is wrong: the rule it broke, the numbers, and what would be right (exit code 2)."""
+class RequestError(RollshapeError, ValueError):
+    """The request is invalid: which rule it violates, the numbers, and valid alternatives (exit code 2)."""
 
 
-class RunError(ToldError, RuntimeError):
-    """The request was right and it failed all the same, such as on a full disk (exit code 1)."""
+class RunError(RollshapeError, RuntimeError):
+    """A valid request failed while it was executed, for example because the disk is full (exit code 1)."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`Did you mean CartPole-v1? ` where a known name is near; the start of a fix."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"Did you mean {near[0]}? " if near else ""
+    """Return `Did you mean CartPole-v1? ` if a known name is similar, else an empty string; prefix it to a fix."""
+    near = closest_name(name, known)
+    return f"Did you mean {near}? " if near else ""
+
+
+def closest_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known name most similar to `name`, or None if none reaches the similarity `cutoff`."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)

@@ -7,7 +7,7 @@ import envpool
 import numpy as np
 import pytest
 
-from rollshape.envs.host import HostEnv, HostStep, random_actions, seeds_of
+from rollshape.envs.host import HostEnv, HostStep, env_seeds, random_actions
 from rollshape.envs.inspect import inspect_environment
 from rollshape.envs.registry import make_host
 from rollshape.envs.spaces import Continuous, Discrete, Observation
@@ -16,7 +16,7 @@ from rollshape.errors import RequestError
 
 def played(env: HostEnv, steps: int) -> list[HostStep]:
     rng = np.random.default_rng(0)
-    return [env.step(env.bounded(random_actions(env, rng))) for _ in range(steps)]
+    return [env.step(env.clip_action(random_actions(env, rng))) for _ in range(steps)]
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah-v5", "CartPole-v1", "Reacher-v5"])
@@ -69,11 +69,11 @@ def test_a_termination_at_the_time_limit_is_told_as_truncation() -> None:
 
 def test_order_and_elapsed_steps_are_the_pools_own() -> None:
     env = make_host("envpool:Hopper-v5", 4, max_episode_steps=12)
-    bare = envpool.make("Hopper-v5", env_type="gymnasium", num_envs=4, max_episode_steps=12, seed=seeds_of(0, 4))
+    bare = envpool.make("Hopper-v5", env_type="gymnasium", num_envs=4, max_episode_steps=12, seed=env_seeds(0, 4))
     assert (env.reset(0) == bare.reset()[0].astype(np.float32)).all()
     rng = np.random.default_rng(0)
     for _ in range(40):
-        action = env.bounded(rng.normal(size=(4, 3)))
+        action = env.clip_action(rng.normal(size=(4, 3)))
         out, (observation, reward, terminated, truncated, info) = env.step(action), bare.step(action)
         assert (out.observation == observation.astype(np.float32)).all()
         assert (out.reward == reward).all()
@@ -100,7 +100,7 @@ def test_spaces_of_many_kinds() -> None:
     cheetah = make_host("envpool:HalfCheetah-v5", 2)
     assert (cheetah.observation, cheetah.action) == (Observation((17,)), Continuous(6, -1.0, 1.0))
     assert cheetah.reset(0).dtype == np.float32
-    assert cheetah.bounded(np.full((2, 6), 7.0)).tolist() == [[1.0] * 6] * 2
+    assert cheetah.clip_action(np.full((2, 6), 7.0)).tolist() == [[1.0] * 6] * 2
     lake = make_host("envpool:FrozenLake-v1", 3)
     assert lake.observation == Observation((16,))
     assert lake.reset(0).tolist() == np.eye(16)[[0, 0, 0]].tolist()

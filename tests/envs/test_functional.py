@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax import Array
 
-from rollshape.envs.functional import FunctionalEnv, Outcome, advance, start
+from rollshape.envs.functional import FunctionalEnv, StepResult, start, step_and_reset
 from rollshape.envs.registry import make
 from rollshape.envs.spaces import Action, Discrete, Observation
 from rollshape.errors import RequestError
@@ -26,15 +26,15 @@ class Counter(FunctionalEnv):
     def reset(self, key: Array) -> tuple[Array, Array]:  # noqa: ARG002
         return jnp.zeros((), jnp.int32), jnp.zeros(1)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002
         state = state + action
-        return Outcome(state, state[None].astype(jnp.float32), action.astype(jnp.float32), state >= self.end)
+        return StepResult(state, state[None].astype(jnp.float32), action.astype(jnp.float32), state >= self.end)
 
 
 def history(env: FunctionalEnv, actions: list[int]) -> list[tuple[float, ...]]:
     episode, rows = start(env, jax.random.key(0)), []
     for action in actions:
-        episode, seen = advance(env, jax.random.key(1), episode, jnp.asarray(action))
+        episode, seen = step_and_reset(env, jax.random.key(1), episode, jnp.asarray(action))
         rows.append(
             (float(episode.observation[0]), float(seen.final_observation[0]), bool(seen.terminated),
              bool(seen.truncated), float(seen.episode_return), int(seen.episode_length))
@@ -45,7 +45,7 @@ def history(env: FunctionalEnv, actions: list[int]) -> list[tuple[float, ...]]:
 def test_termination_and_reset() -> None:
     assert history(Counter(end=3, max_steps=None), [1, 2, 1]) == [
         (1, 1, False, False, 1, 1),
-        (0, 3, True, False, 3, 2),  # the next episode's observation is fresh, the final one is told
+        (0, 3, True, False, 3, 2),  # the next episode's observation is fresh, the final one is reported
         (1, 1, False, False, 1, 1),
     ]
 
@@ -66,8 +66,8 @@ def test_any_state_can_be_branched_from() -> None:
     env = make("CartPole-v1")
     episode = start(env, jax.random.key(0))
     for _ in range(5):
-        episode, _ = advance(env, jax.random.key(1), episode, jnp.asarray(1))
-    twice = [advance(env, jax.random.key(2), episode, jnp.asarray(0))[0].observation for _ in range(2)]
+        episode, _ = step_and_reset(env, jax.random.key(1), episode, jnp.asarray(1))
+    twice = [step_and_reset(env, jax.random.key(2), episode, jnp.asarray(0))[0].observation for _ in range(2)]
     assert (twice[0] == twice[1]).all()
 
 

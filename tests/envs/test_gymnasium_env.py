@@ -11,8 +11,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from toy_envs import LIMIT, Private, Walk, walk
 
 from rollshape.envs import gymnasium_env
-from rollshape.envs.gymnasium_env import GymnasiumEnv, Watched, make_gymnasium
-from rollshape.envs.host import EnvironmentFailure, HostEnv, HostStep, Snapshot, seeds_of
+from rollshape.envs.gymnasium_env import GymnasiumEnv, RecordingEnv, make_gymnasium
+from rollshape.envs.host import EnvironmentFailure, HostEnv, HostStep, Snapshot, env_seeds
 from rollshape.envs.registry import kind, make_host
 from rollshape.errors import RequestError
 
@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 
 
 def vector(mode: AutoresetMode, toy: type[Walk] = Walk) -> GymnasiumEnv:
-    functions = [lambda i=i: Watched(walk(toy), i) for i in range(3)]
+    functions = [lambda i=i: RecordingEnv(walk(toy), i) for i in range(3)]
     return GymnasiumEnv(SyncVectorEnv(functions, autoreset_mode=mode), "Walk", LIMIT)
 
 
@@ -43,7 +43,7 @@ def stream(env: HostEnv) -> tuple[list[list[Row]], int]:
     while any(len(part) < COUNT for part in rows):
         counts = [min(len(part), COUNT - 1) for part in rows]
         action = ACTIONS[range(3), counts]
-        out = env.step(env.bounded(action))
+        out = env.step(env.clip_action(action))
         for i in range(3):
             if out.valid[i]:
                 rows[i].append((*before[i], action[i], out.reward[i], out.terminated[i], out.truncated[i],
@@ -58,7 +58,7 @@ def stream(env: HostEnv) -> tuple[list[list[Row]], int]:
 
 @pytest.fixture(scope="module")
 def expected() -> list[list[Row]]:
-    return [by_hand(seed, actions) for seed, actions in zip(seeds_of(7, 3), ACTIONS, strict=True)]
+    return [by_hand(seed, actions) for seed, actions in zip(env_seeds(7, 3), ACTIONS, strict=True)]
 
 
 def test_the_toy_ends_in_every_way(expected: list[list[Row]]) -> None:
@@ -77,7 +77,7 @@ def test_every_autoreset_mode_gives_the_same_transitions(mode: AutoresetMode, ex
 
 def test_a_pool_keeps_its_mode_when_another_one_is_made() -> None:
     """Gymnasium writes the mode into metadata that all environments of a class share."""
-    functions = [lambda i=i: Watched(walk(), i) for i in range(3)]
+    functions = [lambda i=i: RecordingEnv(walk(), i) for i in range(3)]
     late = SyncVectorEnv(functions, autoreset_mode=AutoresetMode.NEXT_STEP)
     vector(AutoresetMode.SAME_STEP)
     assert late.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
@@ -104,10 +104,10 @@ def test_processes_and_the_vector_environment_of_an_id(expected: list[list[Row]]
     own = make_host("gymnasium:CartPole-v1", 3, vectorization_mode="vector_entry_point")
     assert (own.max_steps, own.replays) == (500, False)
     own.reset(0)
-    outs = [own.step(own.bounded(np.ones(3))) for _ in range(30)]
+    outs = [own.step(own.clip_action(np.ones(3))) for _ in range(30)]
     for now, following in pairwise(outs):
         assert (following.valid == ~(now.terminated | now.truncated)).all()
-    with pytest.raises(RequestError, match="alone"):
+    with pytest.raises(RequestError, match="single environments"):
         own.restart(np.array([True, False, False]))
 
 
@@ -125,7 +125,7 @@ def test_a_failure_in_a_process_names_the_environment() -> None:
 def played(env: HostEnv, steps: int, seed: int = 1) -> list[HostStep]:
     rng = np.random.default_rng(seed)
     high = 4 if "Walk" in env.name or "Private" in env.name else 2
-    return [env.step(env.bounded(rng.integers(0, high, env.num_envs))) for _ in range(steps)]
+    return [env.step(env.clip_action(rng.integers(0, high, env.num_envs))) for _ in range(steps)]
 
 
 def stored(snapshot: Snapshot) -> Snapshot:
@@ -156,7 +156,7 @@ def test_continuous_actions_and_resets_by_hand_resume_too() -> None:
     pendulum, other = make_host("gymnasium:Pendulum-v1", 2), make_host("gymnasium:Pendulum-v1", 2)
     pendulum.reset(0)
     for _ in range(205):
-        pendulum.step(pendulum.bounded(np.full((2, 1), 5.0)))
+        pendulum.step(pendulum.clip_action(np.full((2, 1), 5.0)))
     assert other.restore(stored(pendulum.snapshot()))
     assert (other.current == pendulum.current).all()
     disabled, again = vector(AutoresetMode.DISABLED), vector(AutoresetMode.DISABLED)
@@ -205,13 +205,13 @@ def test_another_environment_under_the_same_snapshot_is_noticed() -> None:
         ("raises", "ZeroDivisionError: by design"),
         ("nan", "the observation is not finite"),
         ("reward", "the reward is not finite"),
-        ("shape", "shape (1,) where the space says (2,)"),
-        ("dtype", "complex128 where the space says float64"),
+        ("shape", "shape (1,), but the space has (2,)"),
+        ("dtype", "complex128, but the space has float64"),
     ],
 )
 def test_failures_name_environment_and_step(fault: str, words: str) -> None:
-    functions = [lambda: Watched(gymnasium.make("RollshapeEndless-v0"), 0),
-                 lambda: Watched(gymnasium.make("RollshapeFaulty-v0", fault=fault), 1)]  # fmt: skip
+    functions = [lambda: RecordingEnv(gymnasium.make("RollshapeEndless-v0"), 0),
+                 lambda: RecordingEnv(gymnasium.make("RollshapeFaulty-v0", fault=fault), 1)]  # fmt: skip
     env = GymnasiumEnv(SyncVectorEnv(functions, autoreset_mode=AutoresetMode.SAME_STEP), "Mine", None)
     env.reset(0)
     played(env, 2)
@@ -224,8 +224,8 @@ def test_failures_name_environment_and_step(fault: str, words: str) -> None:
 def test_a_diverged_policy_is_not_blamed_on_the_environment_alone() -> None:
     env = make_host("gymnasium:Pendulum-v1", 2)
     env.reset(0)
-    with pytest.raises(EnvironmentFailure, match="neither was the action"):
-        env.step(env.bounded(np.array([[0.0], [np.nan]])))
+    with pytest.raises(EnvironmentFailure, match="nor is the action"):
+        env.step(env.clip_action(np.array([[0.0], [np.nan]])))
 
 
 def test_wrong_requests_are_one_message() -> None:
@@ -284,12 +284,12 @@ class Goal(gymnasium.Env[Any, Any]):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_successes_are_counted_where_episodes_end(mode: AutoresetMode) -> None:
-    functions = [lambda i=i: Watched(Goal(), i) for i in range(3)]
+    functions = [lambda i=i: RecordingEnv(Goal(), i) for i in range(3)]
     env = GymnasiumEnv(SyncVectorEnv(functions, autoreset_mode=mode), "Goal", 10)
     env.reset(seed=0)
     assert env.success_rate() is None
     for _ in range(2):
-        env.step(env.bounded(np.array([1, 2, 2])))
+        env.step(env.clip_action(np.array([1, 2, 2])))
     late = mode is AutoresetMode.NEXT_STEP  # its second step only resets the first environment
     assert env.success_rate() == pytest.approx(2 / 3 if late else 2 / 4)
     assert env.success_rate() is None

@@ -8,7 +8,13 @@ from gymnasium import spaces
 from gymnasium.spaces.utils import flatten
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rollshape.envs.gymnasium_spaces import acted, action_of, observation_of, shown, shown_one
+from rollshape.envs.gymnasium_spaces import (
+    action_from_space,
+    encode_observation,
+    encode_observations,
+    observation_from_space,
+    to_env_actions,
+)
 from rollshape.envs.spaces import Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.errors import RequestError
 
@@ -25,26 +31,29 @@ def test_anything_of_a_fixed_size_is_laid_out_flat(space: Any) -> None:
     space.seed(0)
     samples = [space.sample() for _ in range(6)]
     batch = concatenate(space, samples, create_empty_array(space, 6))
-    seen = observation_of(space, "X")
+    seen = observation_from_space(space, "X")
     expected = np.stack([flatten(space, sample) for sample in samples]).astype(np.float32)
     assert seen == Observation(expected.shape[1:])
-    for result in (shown(space, seen, batch), np.stack([shown_one(space, seen, sample) for sample in samples])):
+    for result in (
+        encode_observations(space, seen, batch),
+        np.stack([encode_observation(space, seen, sample) for sample in samples]),
+    ):
         assert result.dtype == np.float32
         assert (result == expected).all()
 
 
 def test_boxes_keep_their_shape_and_pictures_their_bytes() -> None:
     picture = spaces.Box(0, 255, (8, 6, 3), np.uint8)
-    assert observation_of(picture, "X") == Observation((8, 6, 3), "uint8")
+    assert observation_from_space(picture, "X") == Observation((8, 6, 3), "uint8")
     batch = np.zeros((2, 8, 6, 3), np.uint8)
-    assert np.shares_memory(shown(picture, observation_of(picture, "X"), batch), batch)
+    assert np.shares_memory(encode_observations(picture, observation_from_space(picture, "X"), batch), batch)
     vector = spaces.Box(-np.inf, np.inf, (3,), np.float64)
-    assert observation_of(vector, "X") == Observation((3,))
-    assert np.isinf(shown(vector, Observation((3,)), np.full((1, 3), 1e300))).all()
-    assert observation_of(spaces.Box(0, 1, ()), "X").shape == (1,)
-    assert shown(spaces.Box(0, 1, ()), Observation((1,)), np.zeros(4)).shape == (4, 1)
+    assert observation_from_space(vector, "X") == Observation((3,))
+    assert np.isinf(encode_observations(vector, Observation((3,)), np.full((1, 3), 1e300))).all()
+    assert observation_from_space(spaces.Box(0, 1, ()), "X").shape == (1,)
+    assert encode_observations(spaces.Box(0, 1, ()), Observation((1,)), np.zeros(4)).shape == (4, 1)
     with pytest.raises(ValueError, match="shape"):
-        shown(vector, Observation((3,)), np.zeros((2, 4)))
+        encode_observations(vector, Observation((3,)), np.zeros((2, 4)))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +68,15 @@ def test_boxes_keep_their_shape_and_pictures_their_bytes() -> None:
     ],
 )  # fmt: skip
 def test_actions(space: Any, expected: Any, action: Any, taken: Any) -> None:
-    assert action_of(space, "X") == expected
-    result = acted(space, np.asarray(action, np.float32 if isinstance(expected, Continuous) else np.int32))
+    assert action_from_space(space, "X") == expected
+    result = to_env_actions(space, np.asarray(action, np.float32 if isinstance(expected, Continuous) else np.int32))
     assert result.tolist() == taken
     assert result in batch_space(space, 2)
 
 
 def test_what_is_not_supported_names_the_environment() -> None:
     for space in (spaces.Dict(a=spaces.Discrete(2)), spaces.Box(0, 9, (2,), np.int64)):
-        with pytest.raises(RequestError, match="Mine has an action space"):
-            action_of(space, "Mine")
-    with pytest.raises(RequestError, match="Mine has an observation space without a fixed size: Sequence"):
-        observation_of(spaces.Sequence(spaces.Discrete(2)), "Mine")
+        with pytest.raises(RequestError, match="action space of Mine"):
+            action_from_space(space, "Mine")
+    with pytest.raises(RequestError, match="observation space of Mine has no fixed size: Sequence"):
+        observation_from_space(spaces.Sequence(spaces.Discrete(2)), "Mine")

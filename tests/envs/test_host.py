@@ -6,8 +6,8 @@ import pytest
 import toy_envs  # noqa: F401 (registers its environments)
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rollshape.envs.gymnasium_env import GymnasiumEnv, Watched
-from rollshape.envs.host import random_actions, seeds_of, staggered_host
+from rollshape.envs.gymnasium_env import GymnasiumEnv, RecordingEnv
+from rollshape.envs.host import env_seeds, random_actions, stagger_host
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 
@@ -16,13 +16,13 @@ from rollshape.errors import RequestError
 def test_burn_in_gives_each_environment_its_own_phase(name: str) -> None:
     env = make_host(name, 8, max_episode_steps=40)
     env.reset(0)
-    observation = staggered_host("burn-in", env, np.random.default_rng(3))
+    observation = stagger_host("burn-in", env, np.random.default_rng(3))
     phases = np.random.default_rng(3).integers(0, 40, 8)
     assert env.elapsed.tolist() == phases.tolist()  # no episode ends on the way
     assert observation is env.current
     if name == "RollshapeEndless-v0":
         assert observation[:, 1].tolist() == phases.tolist()  # the environment's own count
-    action, seen = env.bounded(random_actions(env, np.random.default_rng(0))), set()
+    action, seen = env.clip_action(random_actions(env, np.random.default_rng(0))), set()
     for _ in range(40):
         seen |= set(np.flatnonzero(env.step(action).truncated).tolist())
     assert seen == set(range(8))
@@ -31,16 +31,16 @@ def test_burn_in_gives_each_environment_its_own_phase(name: str) -> None:
 def test_none_changes_nothing_and_counter_cannot_be_had() -> None:
     env = make_host("RollshapeWalk-v0", 2)
     first = env.reset(0)
-    assert staggered_host("none", env, np.random.default_rng(0)) is first
-    with pytest.raises(RequestError, match="RollshapeWalk-v0 counts its steps itself") as caught:
-        staggered_host("counter", env, np.random.default_rng(0))
+    assert stagger_host("none", env, np.random.default_rng(0)) is first
+    with pytest.raises(RequestError, match="not available for RollshapeWalk-v0") as caught:
+        stagger_host("counter", env, np.random.default_rng(0))
     assert "burn-in" in caught.value.fix
 
 
 def test_seeds_are_31_bits_and_do_not_depend_on_their_number() -> None:
-    assert seeds_of(3, 4) == seeds_of(3, 100)[:4]
-    assert len(set(seeds_of(0, 1000) + seeds_of(1, 1000))) == 2000
-    assert all(0 <= seed < 2**31 for seed in seeds_of(2**32 - 1, 100))
+    assert env_seeds(3, 4) == env_seeds(3, 100)[:4]
+    assert len(set(env_seeds(0, 1000) + env_seeds(1, 1000))) == 2000
+    assert all(0 <= seed < 2**31 for seed in env_seeds(2**32 - 1, 100))
 
 
 def test_random_actions_reach_the_whole_space() -> None:
@@ -54,16 +54,16 @@ def test_random_actions_reach_the_whole_space() -> None:
 
 
 def test_an_episode_that_ended_and_was_restarted_goes_on_at_once() -> None:
-    functions = [lambda i=i: Watched(gymnasium.make("CartPole-v1"), i) for i in range(4)]
+    functions = [lambda i=i: RecordingEnv(gymnasium.make("CartPole-v1"), i) for i in range(4)]
     vector = SyncVectorEnv(functions, autoreset_mode=AutoresetMode.NEXT_STEP)
     for env in (make_host("envpool:CartPole-v1", 4), GymnasiumEnv(vector, "CartPole-v1", 500)):
         env.reset(0)
         ended = np.zeros(4, bool)
         while not ended.any():
-            out = env.step(env.bounded(np.ones(4)))
+            out = env.step(env.clip_action(np.ones(4)))
             ended = out.terminated
         env.restart(ended)
-        out = env.step(env.bounded(np.ones(4)))
+        out = env.step(env.clip_action(np.ones(4)))
         assert out.valid.all()
         assert (out.reward == 1).all()
         assert (env.elapsed[ended] == 1).all()

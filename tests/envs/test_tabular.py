@@ -16,7 +16,7 @@ from rollshape.envs.exact import (
     state_distribution,
     values,
 )
-from rollshape.envs.functional import advance, start
+from rollshape.envs.functional import start, step_and_reset
 from rollshape.envs.tabular import Floats, TabularMDP, delay_chain, frozen_lake
 
 GAMMA = 0.95
@@ -64,7 +64,7 @@ def simulate(mdp: TabularMDP, policy: Floats, steps: int, envs: int = 512) -> tu
     def one(episode, key):  # type: ignore[no-untyped-def]
         choose, move = jax.random.split(key)
         action = jnp.minimum((jax.random.uniform(choose) >= cumulative[episode.state]).sum(), policy.shape[1] - 1)
-        following, seen = advance(mdp, move, episode, action)
+        following, seen = step_and_reset(mdp, move, episode, action)
         return following, (episode.state, seen.reward, seen.terminated | seen.truncated)
 
     def scan(key):  # type: ignore[no-untyped-def]

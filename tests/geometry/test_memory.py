@@ -37,7 +37,7 @@ def test_environments_weigh() -> None:
 
 
 def test_more_than_the_machine_has_is_an_error_with_a_shape_that_fits() -> None:
-    with pytest.raises(RequestError, match="at its peak; this machine has") as caught:
+    with pytest.raises(RequestError, match="of memory; this machine has") as caught:
         plan(num_envs=2**20, num_steps=128, obs_shape=(84, 84, 4), obs_dtype="uint8")
     assert caught.value.rule == "memory"
     smaller = plan(**caught.value.alternatives[0], obs_shape=(84, 84, 4), obs_dtype="uint8")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollshape.geometry.minibatch import Remainder, automatic_minibatch, shapes_dividing, split, split_by_count
+from rollshape.geometry.minibatch import Remainder, automatic_minibatch, nearest_shapes, split, split_by_count
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_automatic_minibatch_always_divides(rollout: int) -> None:
 
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 2_000))
 def test_offered_shapes_divide_and_change_one_lever(n: int, t: int, size: int) -> None:
-    shapes = shapes_dividing(n, t, size)
+    shapes = nearest_shapes(n, t, size)
     assert shapes
     for shape in shapes:
         assert shape["num_envs"] * shape["num_steps"] % size == 0

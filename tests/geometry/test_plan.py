@@ -32,6 +32,7 @@ requests = st.fixed_dictionaries(
 
 
 def assert_legal(made: Plan) -> None:
+    assert Plan.from_dict(json.loads(json.dumps(made.to_dict()))) == made
     assert made.rollout_size == made.num_envs * made.num_steps
     assert made.num_minibatches * made.minibatch_size == made.rollout_size - made.dropped
     assert made.gradient_steps_per_update == made.num_epochs * made.num_minibatches
@@ -124,7 +125,7 @@ def test_contradictions_are_named() -> None:
     assert caught.value.rule == "contradiction"
     with pytest.raises(RequestError, match="64 × 4 = 256, but the rollout has 2,048"):
         plan(num_envs=64, num_steps=32, minibatch_size=64, num_minibatches=4)
-    with pytest.raises(RequestError, match="uses a rollout once"):
+    with pytest.raises(RequestError, match="uses each rollout once"):
         plan(algo="a2c", num_epochs=4)
 
 
@@ -135,7 +136,7 @@ def test_remainder_modes() -> None:
     warned = plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="warn")
     assert (warned.num_minibatches, warned.dropped) == (16, 6)
     finding = next(finding for finding in warned.findings if finding.rule == "remainder")
-    assert "leaves out 6" in finding.message
+    assert "omits 6" in finding.message
     assert finding.severity == "warn"
     fixed = plan(num_envs=10, num_steps=103, minibatch_size=64, on_remainder="fix")
     assert (fixed.minibatch_size, fixed.num_minibatches) == (103, 10)
@@ -212,6 +213,46 @@ def test_a_plan_is_frozen_and_whole_floats_are_whole_numbers() -> None:
     with pytest.raises(AttributeError):
         made.num_envs = 2  # type: ignore[misc]
     assert replace(made, num_envs=2).num_envs == 2
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"algo": "rrd", "total_timesteps": 100_000, "episode_length": 50},
+        {"algo": "rrd", "rrd_batch_size": 300, "on_remainder": "fix", "obs_shape": (84, 84, 4), "buffer_size": 1000},
+        {"algo": "sac", "num_envs": 4, "total_timesteps": 50_000},
+        {"num_envs": 1031, "num_steps": 1, "total_timesteps": 5_000, "obs_shape": (4,), "env_bytes": 1_000},
+        {"num_envs": 10, "num_steps": 103, "minibatch_size": 64, "on_remainder": "warn"},
+    ],
+)
+def test_from_dict_reads_what_to_dict_wrote(request_: dict[str, Any]) -> None:
+    made = plan(**request_)
+    document = json.loads(json.dumps(made.to_dict()))
+    again = Plan.from_dict(document)
+    assert again == made
+    assert again.to_dict() == made.to_dict()
+    assert again.memory is not None
+    assert (again.replay is None) == (request_.get("algo") not in ("rrd", "sac"))
+    assert Plan.from_dict(document | {"diagram": "…"}) == made
+
+
+def test_a_new_algorithm_needs_only_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rollshape.geometry import algorithms, request
+
+    monkeypatch.setitem(algorithms.RULES, "new", algorithms.AlgorithmRules(default_epochs=3))  # type: ignore[arg-type]
+    monkeypatch.setitem(request._CHOICES, "algo", ("new",))  # which a longer Literal has by itself
+    made = plan(algo="new", num_envs=64, num_steps=32, minibatch_size=8)
+    assert (made.algo, made.num_epochs) == ("new", 3)
+    assert "minibatch-range" in [finding.rule for finding in made.findings]
+
+
+def test_every_algorithm_has_rules() -> None:
+    from rollshape.geometry.algorithms import ALGORITHMS, RULES
+
+    assert set(ALGORITHMS) == set(RULES)
+    for algo in ALGORITHMS:
+        assert plan(algo=algo).algo == algo
 
 
 def test_the_public_name_is_the_same_function() -> None:

@@ -154,6 +154,6 @@ def test_pages() -> None:
     for page in PAGES.values():
         assert page.text
         assert page.source
-    with pytest.raises(RequestError, match="no rule 'edge-wieght'") as caught:
+    with pytest.raises(RequestError, match="Unknown rule 'edge-wieght'") as caught:
         explain("edge-wieght")
     assert "edge-weight" in caught.value.fix

@@ -10,7 +10,7 @@ import pytest
 
 from rollshape.algorithms.rrd import RRD, RRDInfo
 from rollshape.algorithms.sac import SACState
-from rollshape.envs.functional import Outcome
+from rollshape.envs.functional import StepResult
 from rollshape.envs.registry import CLASSIC, Pendulum
 from rollshape.errors import RequestError, RunError
 from rollshape.training.reproduce import first_difference, reproduce
@@ -183,7 +183,7 @@ def test_pictures_stay_bytes_and_are_learned_from(tmp_path: Path) -> None:
 
 
 class Unsound(Pendulum):
-    def step(self, key: Any, state: Any, action: Any) -> Outcome:
+    def step(self, key: Any, state: Any, action: Any) -> StepResult:
         outcome = super().step(key, state, action)
         return outcome._replace(reward=outcome.reward / (outcome.state[1] < 4.0))
 

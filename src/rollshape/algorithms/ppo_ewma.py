@@ -36,7 +36,9 @@ BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
 class PPOEWMASettings(PPOSettings):
     """PPO-EWMA's own settings."""
 
-    proximal_decay: Annotated[float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average"] = 0.889
+    proximal_decay: Annotated[float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average"] = (
+        0.889
+    )
     advantage_decay: Annotated[float, "PPO-EWMA: decay per update of the advantages' mean and variance"] = 0.0
     reference_rollout_size: Annotated[
         int | None, "PPO-EWMA: rollout_size at which the settings were tuned; they are adjusted to the run's own"
@@ -98,7 +100,7 @@ class PPOEWMA(PPO):
         clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
         self.optimizer = optax.chain(clip, optax.scale_by_adam(*betas, eps=1e-5))
 
-    def init(self, key: Array) -> PPOEWMAState:
+    def init(self, key: Array) -> Any:
         network = self.new_network(key)
         optimizer = self.optimizer.init(flatten(network).vector)
         nothing = Moments(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
@@ -132,9 +134,7 @@ class PPOEWMA(PPO):
         weight = self.spec.advantage_decay * average.weight
         total = weight + new.weight
         mean = (weight * average.mean + new.weight * new.mean) / total
-        square = (
-            weight * (average.variance + average.mean**2) + new.weight * (new.variance + new.mean**2)
-        ) / total
+        square = (weight * (average.variance + average.mean**2) + new.weight * (new.variance + new.mean**2)) / total
         return Moments(mean, square - mean**2, total)
 
     def minibatch_advantages(self, samples: Samples, indices: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 from rollshape.algorithms.a2c import A2C
 from rollshape.algorithms.base import Algorithm
 from rollshape.algorithms.ppo import PPO, PPOSettings
+from rollshape.algorithms.ppo_ewma import PPOEWMA, PPOEWMASettings
 from rollshape.algorithms.reinforce import Reinforce, ReinforceSettings
 from rollshape.algorithms.rrd import RRD, RRDSettings
 from rollshape.algorithms.sac import SAC
@@ -20,11 +21,18 @@ from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import Algo
 from rollshape.geometry.plan import Plan
 
-ALGORITHMS: dict[Algo, type[Algorithm]] = {"ppo": PPO, "a2c": A2C, "reinforce": Reinforce, "sac": SAC, "rrd": RRD}
+ALGORITHMS: dict[Algo, type[Algorithm]] = {
+    "ppo": PPO,
+    "ppo-ewma": PPOEWMA,
+    "a2c": A2C,
+    "reinforce": Reinforce,
+    "sac": SAC,
+    "rrd": RRD,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmSettings(RRDSettings, ReinforceSettings, PPOSettings):
+class AlgorithmSettings(RRDSettings, ReinforceSettings, PPOEWMASettings, PPOSettings):
     """The settings of all algorithms; those of another algorithm than the run's must keep their defaults."""
 
 

@@ -1,37 +1,36 @@
-"""The command line: one file a command, loaded only when it is asked for."""
+"""The command line: one module per command, imported only when it is used."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rollshape.errors import RequestError, RunError, ToldError
+from rollshape.errors import RequestError, RollshapeError, RunError, did_you_mean
 
 COMMANDS = {
-    "plan": "any N and T to a legal, explained plan",
-    "translate": "a config from one library's words to another's",
-    "patch": "make a config file legal in place, comments kept",
-    "dialects": "the libraries that are spoken, and what each does",
-    "train": "REINFORCE, A2C, PPO, SAC or RRD at any shape",
-    "eval": "score a trained policy on fresh episodes",
-    "probe": "what a batch of a run's shape is worth, and of any other",
-    "reproduce": "run again, and report the first difference",
-    "study": "many shapes and seeds side by side, with intervals",
-    "report": "a study or a folder of runs as one page, its conclusion first",
-    "diagnose": "what became of each run, and why, by measured evidence",
-    "bench": "steps/s, compile time and utilisation at several shapes",
+    "plan": "compute a valid plan from any batch sizes, with explanations",
+    "translate": "translate a config from one library to another",
+    "patch": "make the sizes in a config file valid, keeping comments and layout",
+    "dialects": "list the supported libraries and how they use their configs",
+    "train": "train a policy with REINFORCE, A2C, PPO, SAC or RRD",
+    "eval": "evaluate a trained policy",
+    "probe": "measure the gradient quality of a run's batches, and of other shapes",
+    "reproduce": "repeat a run and report the first difference",
+    "study": "compare shapes over several seeds, with confidence intervals",
+    "report": "write an HTML report of a study or a directory of runs",
+    "diagnose": "report the outcome of each run and its likely cause",
+    "bench": "measure steps/s, compile time and utilization of several shapes",
 }
 FAILED, WRONG_REQUEST = 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Exit codes: 0 done, 1 it failed, 2 the request is wrong."""
+    """Run a command and return its exit code: 0 for success, 1 for a failure, 2 for an invalid request."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):  # a terminal that has no √ shows a question mark
+    for stream in (sys.stdout, sys.stderr):  # print a question mark if the encoding has no √
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -44,10 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RunError as error:
         _report(error, as_json="--json" in arguments)
         return FAILED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:  # such as a full disk behind stdout
+    except OSError as error:  # such as a full disk when stdout is a file
         print(f"error: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -66,9 +65,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {near[0]}? " if near else ""
-        raise RequestError("flags", f"There is no command {name!r}.", f"{hint}Commands: {', '.join(COMMANDS)}.")
+        hint = did_you_mean(name, COMMANDS)
+        raise RequestError("flags", f"Unknown command {name!r}.", f"{hint}Commands: {', '.join(COMMANDS)}.")
     return int(import_module(f"rollshape.cli.{name}").run(rest) or 0)
 
 
@@ -76,12 +74,14 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
     return (
-        "usage: rollshape COMMAND [flags]\n\nWhat shape should my rollout batch have?\n\n"
-        f"{rows}\n\nrollshape COMMAND --help shows a command's flags; every command takes --json."
+        "usage: rollshape COMMAND [flags]\n\n"
+        "Plan, train and compare rollout shapes in deep RL: how many environments, how many steps?\n\n"
+        f"commands:\n{rows}\n\n"
+        "Use rollshape COMMAND --help for the flags of a command. All commands accept --json."
     )
 
 
-def _report(error: ToldError, *, as_json: bool) -> None:
+def _report(error: RollshapeError, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"error": error.to_dict()}, indent=2))
     print(f"error [{error.rule}]: {error.message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`rollshape dialects`: the libraries that are spoken, and what each does."""
+"""`rollshape dialects`: list the supported libraries and how they use their configs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rollshape.geometry.dialects.rrd import RRD
 
 @dataclass(frozen=True, kw_only=True)
 class DialectsArgs(CommonArgs):
-    """List the dialects; with --name, everything known of one."""
+    """List the supported libraries (dialects), or show one in detail."""
 
-    name: Annotated[str | None, "show one dialect in full"] = None
+    name: Annotated[str | None, "dialect to show in detail"] = None
 
 
 def run(argv: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ def run(argv: Sequence[str]) -> None:
 
 
 def describe(dialect: Dialect) -> dict[str, Any]:
-    """A dialect as plain values."""
+    """Return the facts about a dialect as JSON-ready values."""
     return {
         "name": dialect.name,
         "library": dialect.library,
@@ -46,7 +46,7 @@ def describe(dialect: Dialect) -> dict[str, Any]:
         "remainder_detail": dialect.remainder_detail.format(rollout="N·T", minibatch="M"),
         "budget": "rounds up" if dialect.rounds_up else "rounds down",
         "shuffle": dialect.shuffle.value,
-        "advantage_normalisation": dialect.normalise.value,
+        "advantage_normalisation": dialect.normalization.value,
         "time_limit": dialect.time_limit.value,
         "learning_rate_schedule": dialect.schedule,
         "value_loss": dialect.value_clip,
@@ -73,7 +73,7 @@ def _meaning(concept: str, scale: float, name: str, default: Any) -> str:
 
 
 def _table(known: list[Dialect]) -> str:
-    """A row a dialect: its keys, and what becomes of a remainder."""
+    """Return a table with one row per dialect: its keys, and how it treats a remainder."""
     cells = (
         ("num_envs", "workers"),
         ("num_steps", "rollout_size"),
@@ -84,8 +84,8 @@ def _table(known: list[Dialect]) -> str:
     rows: list[tuple[str, ...]] = [("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "remainder")]
     for dialect in known:
         named = {key.concept: key.leaf for key in dialect.keys if key.concept in SHAPE_CONCEPTS}
-        found = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
-        rows.append((dialect.name, *found, dialect.remainder.value))
+        names = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
+        rows.append((dialect.name, *names, dialect.remainder.value))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

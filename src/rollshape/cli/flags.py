@@ -1,28 +1,27 @@
-"""A dataclass is a command line: each field a flag, its annotation the help.
+"""Command lines from dataclasses: each field is a flag, and its annotation is the help text.
 
-`num_envs: Annotated[int | None, "N, parallel environments"] = None` becomes `--num-envs INT`; a field without a
-default is a positional argument. Underscores are accepted in flags, `1e6` and `500_000` in whole numbers.
+`num_envs: Annotated[int | None, "number of environments"] = None` becomes `--num-envs INT`; a field without a default
+is a positional argument. Underscores are accepted in flags, `1e6` and `500_000` in integers.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, did_you_mean
 
 Args = TypeVar("Args")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonArgs:
-    """Flags that every command takes."""
+    """Flags of all commands."""
 
-    json: Annotated[bool, "print exactly one JSON document on stdout"] = False
+    json: Annotated[bool, "print one JSON document to stdout"] = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
-    """The dataclass filled from the command line; `--help` prints and exits."""
+    """Parse the command line into the dataclass; `--help` prints the help and exits."""
     parser = _Parser(
         prog=f"rollshape {command}", description=cls.__doc__, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
@@ -41,14 +40,13 @@ def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
     values, unknown = parser.parse_known_args([_kebab(token) for token in argv])
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
-        near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
-        hint = f"Did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(unknown[0].split("=")[0], known)
         raise RequestError("flags", f"Unknown argument {unknown[0]}.", f"{hint}See {parser.prog} --help.")
     return cls(**vars(values))
 
 
 def _kebab(token: str) -> str:
-    """A flag as it is declared: underscores and the old spelling `normalise` are accepted."""
+    """Return the declared form of a flag; underscores and the old spelling `normalise` are accepted."""
     name, equals, value = token.partition("=")
     known = name.replace("_", "-").replace("--normalise-", "--normalize-")
     return known + equals + value if name.startswith("--") else token
@@ -59,22 +57,24 @@ def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> N
     if field is None:
         parser.add_argument(name, metavar=name.upper(), help=text)
         return
-    flag = "--" + name.rstrip("_").replace("_", "-")  # `from_`: a keyword is no field name
+    flag = "--" + name.rstrip("_").replace("_", "-")  # `from_`, because `from` is a keyword
     options = [part for part in _options(kind) if part is not type(None)]
-    shown = "" if field.default in (None, False, ()) else f" (default: {_show(field.default)})"
+    default = "" if field.default in (None, False, ()) else f" (default: {_format_default(field.default)})"
     if options == [bool]:
         parser.add_argument(flag, dest=name, action="store_true", help=text)
     elif get_origin(options[0]) is dict:
         parser.add_argument(flag, dest=name, nargs="+", action=_Options, type=_option, metavar="NAME=VALUE", help=text)
     elif get_origin(options[0]) is tuple:
         convert, metavar = _converter([get_args(options[0])[0]])
-        parser.add_argument(flag, dest=name, nargs="+", action=_Tuple, type=convert, metavar=metavar, help=text + shown)
+        parser.add_argument(
+            flag, dest=name, nargs="+", action=_Tuple, type=convert, metavar=metavar, help=text + default
+        )
     else:
         convert, metavar = _converter(options)
-        parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text + shown)
+        parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text + default)
 
 
-def _show(default: Any) -> str:
+def _format_default(default: Any) -> str:
     return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
@@ -89,7 +89,7 @@ class _Options(argparse.Action):
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """`delay=8` as a name and a number, a truth value, or a word."""
+    """Parse `delay=8` into a name and an integer, float, bool or string."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
@@ -108,7 +108,7 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 
 def _converter(options: Sequence[Any]) -> tuple[Callable[[str], Any], str]:
-    """A function from text to one of the types, and how the help shows it."""
+    """Return a function that converts text to one of the types, and the metavar for the help."""
     words = [word for option in options if get_origin(option) is Literal for word in get_args(option)]
     number = next((option for option in options if option in (int, float, str)), None)
     metavar = "|".join([*words, *([number.__name__.upper()] if number else [])])
@@ -129,7 +129,7 @@ def _converter(options: Sequence[Any]) -> tuple[Callable[[str], Any], str]:
 
 
 def whole(text: str) -> int:
-    """'64', '500_000' or '1e6' as an int; ValueError for anything that is not whole."""
+    """Parse '64', '500_000' or '1e6' as an int; raise a ValueError for other text."""
     try:
         return int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What commands print: one JSON document, or text for a person."""
+"""Output of commands: one JSON document, or formatted text."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from rollshape.geometry.memory import Memory
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.rules import Finding
 
-_COLOURS = {"error": "bold red", "warn": "yellow", "info": "cyan"}
+_COLORS = {"error": "bold red", "warn": "yellow", "info": "cyan"}
 
 
 def print_json(document: Any) -> None:
-    """Exactly one document; a value that is not a number is null before it comes here."""
+    """Print one JSON document; NaN values must have been replaced by null."""
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def console() -> Console:
+    """Return a console that neither highlights numbers nor wraps lines."""
     return Console(highlight=False, soft_wrap=True)
 
 
 def show_plan(plan: Plan) -> None:
-    """The plan as a block: a line a size, with where it came from and why."""
+    """Print a plan: one line per size with its source, then the findings."""
     out = console()
     out.print("[bold]Batch configuration[/bold]")
     rows = list(_rows(plan))
@@ -40,10 +41,11 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_findings(findings: Iterable[Finding]) -> None:
+    """Print findings with their fixes."""
     out = console()
     for finding in findings:
-        colour = _COLOURS[finding.severity]
-        out.print(f"[{colour}]{finding.severity:<5}[/] {escape(finding.message)} [dim]\\[{finding.rule}][/dim]")
+        color = _COLORS[finding.severity]
+        out.print(f"[{color}]{finding.severity:<5}[/] {escape(finding.message)} [dim]\\[{finding.rule}][/dim]")
         out.print(f"      [dim]{escape(finding.fix)}[/dim]")
 
 
@@ -57,17 +59,17 @@ def _rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
     yield "rollout_size", f"{plan.rollout_size:,}", f"{plan.num_envs:,} × {plan.num_steps:,}"
     source = "" if plan.minibatch_source == "user" else f"({plan.minibatch_source}) "
     yield "minibatch_size", f"{plan.minibatch_size:,}", f"{source}{plan.minibatch_reason}"
-    dropped = f"an epoch; {plan.dropped:,} samples left out of each" if plan.dropped else "an epoch"
-    yield "num_minibatches", f"{plan.num_minibatches:,}", dropped
+    omitted = f"; {plan.dropped:,} samples omitted" if plan.dropped else ""
+    yield "num_minibatches", f"{plan.num_minibatches:,}", f"per {'iteration' if plan.replay else 'epoch'}{omitted}"
     yield "num_epochs", f"{plan.num_epochs:,}", note("num_epochs")
-    yield "sample_reuse", f"{plan.sample_reuse:.4g}", "times that a sample is trained on, on average"
+    yield "sample_reuse", f"{plan.sample_reuse:.4g}", "uses of each sample, on average"
     if plan.replay:
         replay = plan.replay
         yield "steps_per_iteration", f"{replay.steps_per_iteration:,}", note("steps_per_iteration")
-        yield "updates_per_step", f"{replay.updates_per_step:.4g}", "gradient steps for an environment step"
+        yield "updates_per_step", f"{replay.updates_per_step:.4g}", "gradient steps per environment step"
         if replay.num_subsequences:
             yield "rrd_batch_size", f"{replay.rrd_batch_size:,}", note("rrd_batch_size", "timesteps")
-            yield "rrd_sample_size", f"{replay.rrd_sample_size:,}", note("rrd_sample_size", "timesteps of an episode")
+            yield "rrd_sample_size", f"{replay.rrd_sample_size:,}", note("rrd_sample_size", "timesteps per subsequence")
             yield "num_subsequences", f"{replay.num_subsequences:,}", "rrd_batch_size / rrd_sample_size"
         yield "learning_starts", f"{replay.learning_starts:,}", note("learning_starts")
         yield "buffer_size", f"{replay.buffer_size:,}", note("buffer_size")
@@ -81,18 +83,22 @@ def _budget_rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
         yield (
             "gradient_steps",
             f"{plan.num_epochs * plan.num_minibatches:,}",
-            "an update; --total-timesteps for a budget",
+            "per update; use --total-timesteps to set a budget",
         )
         return
     gap = plan.actual_timesteps - plan.total_timesteps
-    yield "total_timesteps", f"{plan.total_timesteps:,}", "asked for"
-    yield "actual_timesteps", f"{plan.actual_timesteps:,}", f"{gap:+,}: only whole rollouts" if gap else "all of it"
+    yield "total_timesteps", f"{plan.total_timesteps:,}", "requested"
+    yield (
+        "actual_timesteps",
+        f"{plan.actual_timesteps:,}",
+        f"{gap:+,}: only whole rollouts are collected" if gap else "",
+    )
     yield "num_updates", f"{plan.num_updates:,}", ""
     yield "gradient_steps", f"{plan.gradient_steps:,}", ""
 
 
 def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
-    known = "" if memory.observation_known else "without observations: give --env or --obs-shape"
+    known = "" if memory.observation_known else "without observations; use --env or --obs-shape"
     if memory.replay_bytes:
         yield "memory replay", format_bytes(memory.replay_bytes), known
     else:
@@ -101,10 +107,10 @@ def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
     if memory.env_bytes:
         yield "memory environments", format_bytes(memory.env_bytes), ""
     if memory.traffic_bytes:
-        yield "memory traffic", format_bytes(memory.traffic_bytes), "moved in an iteration, not held"
+        yield "memory traffic", format_bytes(memory.traffic_bytes), "transferred per iteration, not part of the peak"
     yield (
         "memory peak",
         format_bytes(memory.peak_bytes),
-        f"{format_bytes(memory.program_bytes)} of it for the compiler; "
+        f"including {format_bytes(memory.program_bytes)} for the compiler; "
         f"this machine has {format_bytes(memory.machine_bytes)}",
     )

@@ -1,4 +1,4 @@
-"""`rollshape patch`: make a config file legal in place."""
+"""`rollshape patch`: make the sizes in a config file valid."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 @dataclass(frozen=True, kw_only=True)
 class PatchArgs(CommonArgs):
-    """Make a config file legal in place: only the values that would not work change; comments and layout stay."""
+    """Make the sizes in a config file valid. Only invalid values change; comments and layout are kept."""
 
-    config: Annotated[str, "the YAML file"]
-    dialect: Annotated[str | None, "the library that it is for"] = None
-    num_envs: Annotated[int | None, "the number of environments it shall work with"] = None
-    key: Annotated[str | None, "which level of a nested file"] = None
-    dry_run: Annotated[bool, "show the change, write nothing"] = False
+    config: Annotated[str, "YAML or JSON file"]
+    dialect: Annotated[str | None, "dialect of the file"] = None
+    num_envs: Annotated[int | None, "number of environments"] = None
+    key: Annotated[str | None, "level of a nested file"] = None
+    dry_run: Annotated[bool, "print the change without writing the file"] = False
 
 
 def run(argv: Sequence[str]) -> None:
@@ -32,13 +32,13 @@ def run(argv: Sequence[str]) -> None:
     if args.dialect is None:
         raise RequestError("flags", "patch needs --dialect.", "`rollshape dialects` lists the names.")
     if args.config == "-":
-        raise RequestError("flags", "patch changes a file, not stdin.", "Give the file; translate reads stdin.")
-    parsed = parse_yaml(read_text(args.config), args.config)
-    result = fit(parsed.values, args.dialect, num_envs=args.num_envs, key=args.key)
-    text = edit(parsed, result.edits, args.config) if result.edits else parsed.text
+        raise RequestError("flags", "patch cannot change stdin.", "Give a file.")
+    file = parse_yaml(read_text(args.config), args.config)
+    result = fit(file.values, args.dialect, num_envs=args.num_envs, key=args.key)
+    text = edit(file, result.edits, args.config) if result.edits else file.text
     diff = "\n".join(
         difflib.unified_diff(
-            parsed.text.splitlines(), text.splitlines(), args.config, f"{args.config} (legal)", lineterm=""
+            file.text.splitlines(), text.splitlines(), args.config, f"{args.config} (patched)", lineterm=""
         )
     )
     write = bool(result.edits) and not args.dry_run
@@ -51,10 +51,10 @@ def run(argv: Sequence[str]) -> None:
         document = {"changes": changes, "diff": diff, "written": write, "plan": result.plan.to_dict()}
         print_json(document | {"reason": result.reason, "learning_rate": result.learning_rate_note()})
         return
-    print(diff or f"{args.config} is legal as it is.")
+    print(diff or f"{args.config} is already valid.")
     print(result.block())
     if result.learning_rate_note():
         print(f"[INFO]: {result.learning_rate_note()}")
     show_findings(finding for finding in result.plan.findings if finding.severity != "info")
     if result.edits:
-        print("written" if write else "dry run: nothing written")
+        print("written" if write else "dry run, nothing written")

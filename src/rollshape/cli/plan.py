@@ -1,4 +1,4 @@
-"""`rollshape plan`: any N and T to a legal, explained plan."""
+"""`rollshape plan`: compute a valid plan from any batch sizes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rollshape.geometry.request import Request
 
 @dataclass(frozen=True, kw_only=True)
 class PlanArgs(Request, CommonArgs):
-    """Plan a rollout: any subset of the sizes gives a full, legal plan with its reasons."""
+    """Compute all batch sizes of a run from any subset of them, and check them against rules of thumb."""
 
-    env: Annotated[str | None, "environment id: its spaces, episode length and memory are measured"] = None
-    diagram: Annotated[Literal["text", "mermaid", "svg"] | None, "draw rollout → minibatches → updates"] = None
-    explain: Annotated[str | None, "print the page of a rule (`all` lists them)"] = None
+    env: Annotated[str | None, "environment id, to determine spaces, episode length and memory"] = None
+    diagram: Annotated[Literal["text", "mermaid", "svg"] | None, "print a diagram instead of the table"] = None
+    explain: Annotated[str | None, "print the documentation of a rule (`all` for a list)"] = None
 
 
 def run(argv: Sequence[str]) -> None:
@@ -29,13 +29,13 @@ def run(argv: Sequence[str]) -> None:
     if args.env is not None:
         request = _with_environment(request, args.env)
     result = plan(request)
-    drawing = _draw(args.diagram, result)
+    diagram = _diagram(args.diagram, result)
     if args.json:
         from rollshape.cli.output import print_json
 
-        print_json(result.to_dict() | ({"diagram": drawing} if drawing else {}))
-    elif drawing:
-        print(drawing)
+        print_json(result.to_dict() | ({"diagram": diagram} if diagram else {}))
+    elif diagram:
+        print(diagram)
     else:
         from rollshape.cli.output import show_plan
 
@@ -45,12 +45,12 @@ def run(argv: Sequence[str]) -> None:
 def _with_environment(request: Request, env: str) -> Request:
     from rollshape.envs.inspect import inspect_environment
 
-    measured = {name: value for name, value in inspect_environment(env).items() if value is not None}
+    env_fields = {name: value for name, value in inspect_environment(env).items() if value is not None}
     defaults = {field.name: field.default for field in fields(Request)}
-    return replace(request, **{k: v for k, v in measured.items() if getattr(request, k) == defaults[k]})
+    return replace(request, **{k: v for k, v in env_fields.items() if getattr(request, k) == defaults[k]})
 
 
-def _draw(kind: str | None, result: Plan) -> str:
+def _diagram(kind: str | None, result: Plan) -> str:
     if kind is None:
         return ""
     from rollshape.geometry.diagram import mermaid, svg, text

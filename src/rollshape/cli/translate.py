@@ -1,4 +1,4 @@
-"""`rollshape translate`: a config from one library's words to another's."""
+"""`rollshape translate`: translate a config from one library to another."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
 from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
-from rollshape.geometry.dialects.translate import UNCLAIMED
+from rollshape.geometry.dialects.translate import NO_COUNTERPART
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateArgs(CommonArgs):
-    """Translate a config (YAML or JSON, `-` for stdin); `rollshape dialects` lists the names."""
+    """Translate a YAML or JSON config from one library to another; `rollshape dialects` lists the libraries."""
 
-    config: Annotated[str, "the config file, or - for stdin"]
-    from_: Annotated[str | None, "the dialect that it is written in"] = None
-    to: Annotated[str | None, "the dialect that is wanted"] = None
-    num_envs: Annotated[int | None, "the number of environments, where the config does not say it"] = None
-    key: Annotated[str | None, "which level of a nested file, such as CartPole-v1 or params.config"] = None
-    strict: Annotated[bool, "a shape that the target cannot say is an error"] = False
+    config: Annotated[str, "config file, or - for stdin"]
+    from_: Annotated[str | None, "dialect of the config"] = None
+    to: Annotated[str | None, "target dialect"] = None
+    num_envs: Annotated[int | None, "number of environments, if it is not in the config"] = None
+    key: Annotated[str | None, "level of a nested file, for example CartPole-v1 or params.config"] = None
+    strict: Annotated[bool, "fail if the target cannot express the shape"] = False
 
 
 def run(argv: Sequence[str]) -> None:
@@ -46,23 +46,23 @@ def run(argv: Sequence[str]) -> None:
         "" if plan.num_updates is None else f", {plan.num_updates:,} updates, {plan.gradient_steps:,} gradient steps"
     )
     print(
-        f"# {args.to} will run {plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} in minibatches of "
-        f"{plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
+        f"# {args.to} will run {plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} samples per update, in "
+        f"minibatches of {plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
         file=sys.stderr,
     )
-    unclaimed = [line.partition(":")[0] for line in result.not_preserved if f": {UNCLAIMED} " in line]
+    untranslated = [line.partition(":")[0] for line in result.not_preserved if f": {NO_COUNTERPART} " in line]
     for line in result.not_preserved:
-        if line.partition(":")[0] not in unclaimed:
+        if line.partition(":")[0] not in untranslated:
             print(f"# not preserved: {line}", file=sys.stderr)
-    if unclaimed:
-        print(f"# not preserved, {UNCLAIMED} {args.to}: {', '.join(unclaimed)}", file=sys.stderr)
+    if untranslated:
+        print(f"# not preserved, {NO_COUNTERPART} {args.to}: {', '.join(untranslated)}", file=sys.stderr)
     for line in result.notes:
         print(f"# note: {line}", file=sys.stderr)
     show_findings([finding for finding in plan.findings if finding.rule == "remainder"])
 
 
 def as_yaml(config: Mapping[str, Any], indent: str = "") -> str:
-    """The config as YAML that every loader reads alike (PyYAML takes `3e-05` for text, so a float has a point)."""
+    """Return the config as YAML that all loaders read alike (PyYAML reads `3e-05` as text, so write `3.0e-05`)."""
     lines = []
     for name, value in config.items():
         if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""Where data comes from."""
+"""Environments: functional ones (pure JAX), and host ones (Gymnasium, EnvPool)."""

@@ -1,7 +1,6 @@
 """Classic control as pure functions: the equations of Gymnasium's environments, in float32.
 
-Our own, because gymnax takes seconds to import and these are what a user tries first; tested against Gymnasium's and
-gymnax's step for step.
+Implemented here because importing gymnax takes seconds; tested step by step against Gymnasium and gymnax.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.envs.functional import FunctionalEnv, Outcome
+from rollshape.envs.functional import FunctionalEnv, StepResult
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 
 
@@ -30,7 +29,7 @@ class CartPole(FunctionalEnv):
         state = jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
         return state, state
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002 (deterministic)
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002 (deterministic)
         gravity, mass_pole, mass, half_length, tau = 9.8, 0.1, 1.1, 0.5, 0.02
         x, x_dot, theta, theta_dot = state
         force = jnp.where(action == 1, 10.0, -10.0)
@@ -38,11 +37,11 @@ class CartPole(FunctionalEnv):
         push = (force + mass_pole * half_length * theta_dot**2 * sin) / mass
         theta_acc = (gravity * sin - cos * push) / (half_length * (4.0 / 3.0 - mass_pole * cos**2 / mass))
         x_acc = push - mass_pole * half_length * theta_acc * cos / mass
-        following = jnp.stack(
+        next_state = jnp.stack(
             [x + tau * x_dot, x_dot + tau * x_acc, theta + tau * theta_dot, theta_dot + tau * theta_acc]
         )
-        fallen = (jnp.abs(following[0]) > 2.4) | (jnp.abs(following[2]) > 12 * pi / 180)
-        return Outcome(following, following, jnp.ones(()), fallen)
+        has_fallen = (jnp.abs(next_state[0]) > 2.4) | (jnp.abs(next_state[2]) > 12 * pi / 180)
+        return StepResult(next_state, next_state, jnp.ones(()), has_fallen)
 
 
 @dataclass(frozen=True)
@@ -61,32 +60,32 @@ class Pendulum(FunctionalEnv):
         state = jax.random.uniform(key, (2,), minval=-1.0, maxval=1.0) * jnp.array([pi, 1.0])
         return state, self._observe(state)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002
         theta, theta_dot = state
         torque = jnp.clip(action[0], -2.0, 2.0)
         angle = (theta + pi) % (2 * pi) - pi
         cost = angle**2 + 0.1 * theta_dot**2 + 0.001 * torque**2
         theta_dot = jnp.clip(theta_dot + (15.0 * jnp.sin(theta) + 3.0 * torque) * 0.05, -8.0, 8.0)
-        following = jnp.stack([theta + theta_dot * 0.05, theta_dot])
-        return Outcome(following, self._observe(following), -cost, jnp.zeros((), bool))
+        next_state = jnp.stack([theta + theta_dot * 0.05, theta_dot])
+        return StepResult(next_state, self._observe(next_state), -cost, jnp.zeros((), bool))
 
 
 def _drive(state: Array, force: Array) -> Array:
-    """The car's position and velocity after a push; the left wall stops it (Moore 1990)."""
+    """Return position and velocity of the car after one step; the left wall stops it (Moore 1990)."""
     position, velocity = state
     velocity = jnp.clip(velocity + force - 0.0025 * jnp.cos(3 * position), -0.07, 0.07)
     position = jnp.clip(position + velocity, -1.2, 0.6)
     return jnp.stack([position, jnp.where((position <= -1.2) & (velocity < 0), 0.0, velocity)])
 
 
-def _parked(key: Array) -> tuple[Array, Array]:
+def _reset_car(key: Array) -> tuple[Array, Array]:
     state = jnp.stack([jax.random.uniform(key, (), minval=-0.6, maxval=-0.4), jnp.zeros(())])
     return state, state
 
 
 @dataclass(frozen=True)
 class MountainCar(FunctionalEnv):
-    """Rock a car out of a valley with three gears."""
+    """Drive a car out of a valley with three actions."""
 
     name: str = "MountainCar-v0"
     observation: Observation = Observation((2,))
@@ -94,17 +93,17 @@ class MountainCar(FunctionalEnv):
     max_steps: int | None = 200
 
     def reset(self, key: Array) -> tuple[Array, Array]:
-        return _parked(key)
+        return _reset_car(key)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002
-        following = _drive(state, (action - 1) * 0.001)
-        arrived = (following[0] >= 0.5) & (following[1] >= 0.0)
-        return Outcome(following, following, -jnp.ones(()), arrived)
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002
+        next_state = _drive(state, (action - 1) * 0.001)
+        at_goal = (next_state[0] >= 0.5) & (next_state[1] >= 0.0)
+        return StepResult(next_state, next_state, -jnp.ones(()), at_goal)
 
 
 @dataclass(frozen=True)
 class MountainCarContinuous(FunctionalEnv):
-    """Rock a car out of a valley with a throttle, and save fuel."""
+    """Drive a car out of a valley with a continuous throttle and a fuel cost."""
 
     name: str = "MountainCarContinuous-v0"
     observation: Observation = Observation((2,))
@@ -112,13 +111,13 @@ class MountainCarContinuous(FunctionalEnv):
     max_steps: int | None = 999
 
     def reset(self, key: Array) -> tuple[Array, Array]:
-        return _parked(key)
+        return _reset_car(key)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002
         throttle = jnp.clip(action[0], -1.0, 1.0)
-        following = _drive(state, throttle * 0.0015)
-        arrived = (following[0] >= 0.45) & (following[1] >= 0.0)
-        return Outcome(following, following, jnp.where(arrived, 100.0, 0.0) - 0.1 * action[0] ** 2, arrived)
+        next_state = _drive(state, throttle * 0.0015)
+        at_goal = (next_state[0] >= 0.45) & (next_state[1] >= 0.0)
+        return StepResult(next_state, next_state, jnp.where(at_goal, 100.0, 0.0) - 0.1 * action[0] ** 2, at_goal)
 
 
 @dataclass(frozen=True)
@@ -138,22 +137,22 @@ class Acrobot(FunctionalEnv):
         state = jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1)
         return state, self._observe(state)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:  # noqa: ARG002
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:  # noqa: ARG002
         torque = action - 1.0
-        dt = 0.2  # one step of Runge and Kutta's fourth order
+        dt = 0.2  # one Runge–Kutta step of fourth order
         k1 = self._derivative(state, torque)
         k2 = self._derivative(state + dt / 2 * k1, torque)
         k3 = self._derivative(state + dt / 2 * k2, torque)
         k4 = self._derivative(state + dt * k3, torque)
-        moved = state + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        angles = (moved[:2] + pi) % (2 * pi) - pi
-        speeds = jnp.clip(moved[2:], jnp.array([-4 * pi, -9 * pi]), jnp.array([4 * pi, 9 * pi]))
-        following = jnp.concatenate([angles, speeds])
+        raw = state + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        angles = (raw[:2] + pi) % (2 * pi) - pi
+        speeds = jnp.clip(raw[2:], jnp.array([-4 * pi, -9 * pi]), jnp.array([4 * pi, 9 * pi]))
+        next_state = jnp.concatenate([angles, speeds])
         over = -jnp.cos(angles[0]) - jnp.cos(angles[1] + angles[0]) > 1.0
-        return Outcome(following, self._observe(following), jnp.where(over, 0.0, -1.0), over)
+        return StepResult(next_state, self._observe(next_state), jnp.where(over, 0.0, -1.0), over)
 
     def _derivative(self, state: Array, torque: Array) -> Array:
-        # Both links: mass 1, length 1, centre at .5, inertia 1.
+        # Both links: mass 1, length 1, center at .5, inertia 1.
         theta1, theta2, dtheta1, dtheta2 = state
         g = 9.8
         d1 = 0.25 + (1.25 + jnp.cos(theta2)) + 2.0

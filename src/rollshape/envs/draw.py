@@ -1,4 +1,4 @@
-"""Pictures of environments: an artist turns a state and its observation into a frame."""
+"""Rendering of functional environments: a renderer turns a state and its observation into a frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollshape.envs.tabular import TabularMDP
 from rollshape.errors import RequestError
 
 Frame = NDArray[np.uint8]  # [height, width, 3]
-WIDTH = 320  # pixels, about, of a picture that we make ourselves
+WIDTH = 320  # approximate width in pixels of frames that are drawn here
 PALETTE = np.array(
     [[230, 25, 75], [60, 180, 75], [255, 225, 25], [0, 130, 200], [245, 130, 48], [145, 30, 180], [70, 240, 240]]
 )
@@ -24,82 +24,82 @@ BACKGROUND, ICE, EDGE, HOLE, GOAL, AGENT = (
 )  # fmt: skip
 
 
-class Artist(NamedTuple):
-    """Draws an environment; so many frames are a second."""
+class Renderer(NamedTuple):
+    """Draws frames of an environment, to be shown with `fps` frames per second."""
 
     draw: Callable[[State, Any], Frame]
     fps: int
 
 
-def artist_for(env: FunctionalEnv) -> Artist:
-    """Who can draw this environment; a RequestError where nobody can."""
+def make_renderer(env: FunctionalEnv) -> Renderer:
+    """Return the renderer of an environment, or raise a RequestError if it cannot be rendered."""
     if env.name in CLASSIC:
         return _gymnasium(env.name)
     if isinstance(env, TabularMDP) and env.name.startswith("FrozenLake"):
-        return Artist(lambda state, _: _lake(env, int(state)), fps=4)
+        return Renderer(lambda state, _: _draw_lake(env, int(state)), fps=4)
     if len(env.observation.shape) == 3:
-        return Artist(lambda _, observation: picture(np.asarray(observation)), fps=10)
+        return Renderer(lambda _, observation: draw_observation(np.asarray(observation)), fps=10)
     raise RequestError(
-        "environment", f"{env.name} cannot be drawn.", "Classic control, FrozenLake and what shows pictures can."
+        "environment", f"{env.name} cannot be rendered.", "Use classic control, FrozenLake or image observations."
     )
 
 
-def headless() -> None:
-    """Pygame needs no screen, and does not greet on stdout."""
+def use_headless_pygame() -> None:
+    """Let pygame run without a display, and without its greeting on stdout."""
     for driver in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
         os.environ.setdefault(driver, "dummy")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
-def _gymnasium(name: str) -> Artist:
-    """Gymnasium's environment of the same name, which has the same state and draws it."""
-    headless()
+def _gymnasium(name: str) -> Renderer:
+    """Return a renderer that uses the Gymnasium environment of the same name, which has the same state."""
+    use_headless_pygame()
     import gymnasium
 
-    twin: Any = gymnasium.make(name, render_mode="rgb_array").unwrapped
-    twin.reset(seed=0)
+    env: Any = gymnasium.make(name, render_mode="rgb_array").unwrapped
+    env.reset(seed=0)
 
     def draw(state: State, _: Any) -> Frame:
-        twin.state = np.asarray(state, np.float64)
+        env.state = np.asarray(state, np.float64)
         try:
-            return cast(Frame, twin.render())
+            return cast(Frame, env.render())
         except gymnasium.error.DependencyNotInstalled as error:
-            raise missing(error) from None
+            raise missing_dependency(error) from None
 
-    return Artist(draw, twin.metadata["render_fps"])
-
-
-def missing(error: Exception) -> RequestError:
-    """A drawing library is not there."""
-    return RequestError("environment", f"Nothing can be drawn: {error}.", "pip install 'rollshape[render]'.")
+    return Renderer(draw, env.metadata["render_fps"])
 
 
-def _lake(mdp: TabularMDP, state: int) -> Frame:
-    """The lake from above: holes, the goal, and where the agent stands."""
+def missing_dependency(error: Exception) -> RequestError:
+    """Return the error for a missing rendering library."""
+    return RequestError("environment", f"Rendering is not possible: {error}.", "pip install 'rollshape[render]'.")
+
+
+def _draw_lake(mdp: TabularMDP, state: int) -> Frame:
+    """Draw the lake with its holes, the goal and the agent."""
     side = round(mdp.num_states**0.5)
     cell = WIDTH // side
-    rewarded = mdp.rewards.max((0, 1)) > 0
+    is_goal = mdp.rewards.max((0, 1)) > 0
     frame = np.empty((side * cell, side * cell, 3), np.uint8)
     for here in range(mdp.num_states):
         row, column = divmod(here, side)
         tile = frame[row * cell : (row + 1) * cell, column * cell : (column + 1) * cell]
         tile[:] = EDGE
-        tile[1:-1, 1:-1] = GOAL if rewarded[here] else ICE
-        if mdp.terminal[here] and not rewarded[here]:
-            _disc(tile, 0.4, HOLE)
+        tile[1:-1, 1:-1] = GOAL if is_goal[here] else ICE
+        if mdp.terminal[here] and not is_goal[here]:
+            _draw_disc(tile, 0.4, HOLE)
         if here == state:
-            _disc(tile, 0.25, AGENT)
+            _draw_disc(tile, 0.25, AGENT)
     return frame
 
 
-def _disc(tile: Frame, radius: float, colour: tuple[int, int, int]) -> None:
-    """A disc in the middle of a square tile; the radius is in widths of it."""
+def _draw_disc(tile: Frame, radius: float, color: tuple[int, int, int]) -> None:
+    """Draw a disc in the center of a square tile; the radius is relative to its width."""
     across = (np.arange(len(tile)) + 0.5) / len(tile) - 0.5
-    tile[across[:, None] ** 2 + across[None, :] ** 2 <= radius**2] = colour
+    tile[across[:, None] ** 2 + across[None, :] ** 2 <= radius**2] = color
 
 
-def picture(observation: NDArray[Any]) -> Frame:
-    """An observation [height, width, channels] enlarged, each channel in a colour of its own, the later ones on top."""
+def draw_observation(observation: NDArray[Any]) -> Frame:
+    """Draw an image observation [height, width, channels], enlarged, each channel in another color."""
     strength = observation / 255 if observation.dtype == np.uint8 else np.clip(observation.astype(float), 0, 1)
     frame = np.broadcast_to(np.array(BACKGROUND, float), (*observation.shape[:2], 3))
     for channel in range(observation.shape[2]):

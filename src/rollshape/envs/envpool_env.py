@@ -1,8 +1,8 @@
-"""EnvPool's environments: C++ threads step all N at once; seeds are fixed when the pool is made.
+"""Environments of EnvPool: C++ threads step all N environments; seeds are fixed when the pool is created.
 
-An environment that is done is reset by the next step, which has no transition. What was reached is the observation
-that comes with `done`. EnvPool's `truncated` means done at the time limit: an episode that terminates in that very
-step is told as truncated.
+EnvPool resets an environment in the step after its episode ended, which has no transition. The observation returned
+with `done` is the final one. `truncated` means that the time limit is reached: an episode that also terminates in that
+step is reported as truncated.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rollshape.envs.gymnasium_spaces import shown
-from rollshape.envs.host import Flags, HostEnv, HostStep, Values, making, seeds_of, success_of
+from rollshape.envs.gymnasium_spaces import encode_observations
+from rollshape.envs.host import Flags, HostEnv, HostStep, Values, creation_errors, env_seeds, read_success
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError, did_you_mean
 
@@ -22,7 +22,7 @@ PICTURE_AXES = 3
 
 
 class EnvPoolEnv(HostEnv):
-    """A synchronous pool. Its generators are out of reach, so a snapshot cannot be replayed."""
+    """A synchronous pool. Its random generators are not accessible, so snapshots cannot be restored."""
 
     def __init__(self, name: str, spec: Any, options: dict[str, Any]) -> None:
         config = spec.config
@@ -36,39 +36,39 @@ class EnvPoolEnv(HostEnv):
         )
         self._id, self._options = name, options
         self._pool: Any = None
-        self._given = self.observation
-        self._channels_first = _channels_first(self._given)
+        self._raw_observation = self.observation
+        self._channels_first = _channels_first(self._raw_observation)
         if self._channels_first:
-            channels, height, width = self._given.shape
-            self.observation = Observation((height, width, channels), self._given.dtype)
-        self._ended = np.zeros(self.num_envs, bool)  # and not yet reset
+            channels, height, width = self._raw_observation.shape
+            self.observation = Observation((height, width, channels), self._raw_observation.dtype)
+        self._needs_reset = np.zeros(self.num_envs, bool)  # ended, and reset by the next step
 
     def _reset(self, seed: int) -> Values:
         import envpool
 
         self.close()
-        self._ended = np.zeros(self.num_envs, bool)
+        self._needs_reset = np.zeros(self.num_envs, bool)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of bounds that lose digits in float32
-            seeds = seeds_of(seed, self.num_envs)
+            warnings.simplefilter("ignore")  # bounds that lose precision in float32
+            seeds = env_seeds(seed, self.num_envs)
             self._pool = envpool.make(self._id, env_type="gymnasium", **self._options, seed=seeds)
-            return self._shown(self._pool.reset()[0])
+            return self._encode(self._pool.reset()[0])
 
-    def _restart(self, chosen: Flags) -> Values:
-        self._ended = self._ended & ~chosen
-        observation, _ = self._pool.reset(np.flatnonzero(chosen).astype(np.int32))  # in the order of the ids
-        return self._shown(observation)
+    def _restart(self, mask: Flags) -> Values:
+        self._needs_reset = self._needs_reset & ~mask
+        observation, _ = self._pool.reset(np.flatnonzero(mask).astype(np.int32))  # in the order of the indices
+        return self._encode(observation)
 
     def _step(self, action: Values) -> HostStep:
         batch, reward, terminated, truncated, info = self._pool.step(action)
-        observation, valid = self._shown(batch), ~self._ended
-        self._ended = terminated | truncated
-        paid = reward.astype(np.float32)
-        success = success_of(info, self._ended)
-        return HostStep(observation, paid, terminated, truncated, observation, valid, paid, success)
+        observation, valid = self._encode(batch), ~self._needs_reset
+        self._needs_reset = terminated | truncated
+        reward = reward.astype(np.float32)
+        success = read_success(info, self._needs_reset)
+        return HostStep(observation, reward, terminated, truncated, observation, valid, reward, success)
 
-    def _shown(self, batch: Any) -> Values:
-        observation = shown(self._observation_space, self._given, batch)
+    def _encode(self, batch: Any) -> Values:
+        observation = encode_observations(self._observation_space, self._raw_observation, batch)
         return np.moveaxis(observation, 1, -1) if self._channels_first else observation  # a view, not a copy
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class EnvPoolEnv(HostEnv):
 
 
 def make_envpool(name: str, num_envs: int, **options: Any) -> EnvPoolEnv:
-    """`num_envs` of an EnvPool id; options such as num_threads go to `envpool.make`."""
+    """Create `num_envs` environments of an EnvPool id; options such as num_threads are passed to `envpool.make`."""
     try:
         import envpool
     except ImportError as error:
@@ -89,26 +89,28 @@ def make_envpool(name: str, num_envs: int, **options: Any) -> EnvPoolEnv:
     if name not in known:
         raise RequestError(
             "environment",
-            f"EnvPool has no {name!r}.",
+            f"Unknown EnvPool environment {name!r}.",
             f"{did_you_mean(name, known)}envpool.list_all_envs() lists all {len(known):,}.",
         )
     fixed = {"num_envs", "batch_size", "seed", "env_seed", "max_num_players"} & set(options)
     if fixed:
-        raise RequestError(
-            "environment", f"{', '.join(sorted(fixed))} cannot be chosen: the run decides.", "Leave out."
-        )
+        raise RequestError("environment", f"{', '.join(sorted(fixed))} cannot be set as an option.", "Leave it out.")
     options = {**options, "num_envs": num_envs}
-    with warnings.catch_warnings(), making(f"envpool:{name}"):
+    with warnings.catch_warnings(), creation_errors(f"envpool:{name}"):
         warnings.simplefilter("ignore")
         try:
             spec = envpool.make_spec(name, **options)
         except TypeError as error:
             text = str(error).split("\n")[0]
             raise RequestError(
-                "environment", f"envpool:{name} does not take these options: {text}.", "Check --env-kwargs."
+                "environment", f"Invalid options for envpool:{name}: {text}.", "Check --env-kwargs."
             ) from None
         if spec.config.max_num_players > 1:
-            raise RequestError("environment", f"envpool:{name} is a game of several players.", "Choose another.")
+            raise RequestError(
+                "environment",
+                f"envpool:{name} has several players, which is not supported.",
+                "Use another environment.",
+            )
         return EnvPoolEnv(name, spec, options)
 
 

@@ -1,6 +1,6 @@
-"""Episodic reward: the return of an episode is told when it ends, and nothing before.
+"""Episodic reward: the agent receives the return of an episode at its end, and no reward before.
 
-An episode that a time limit cuts off is told, too, and stays truncated: a learner that bootstraps there still does.
+This also holds for a truncated episode, which stays truncated: algorithms that bootstrap there still do.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.envs.functional import FunctionalEnv, Outcome, State
+from rollshape.envs.functional import FunctionalEnv, State, StepResult
 from rollshape.envs.host import Flags, HostEnv, HostStep, Snapshot, Values
 
 
 class EpisodicEnv(FunctionalEnv):
-    """A functional environment; `Transition.true_reward` is what it hides."""
+    """A functional environment with episodic reward; `Transition.true_reward` is the original reward."""
 
     def __init__(self, env: FunctionalEnv) -> None:
         self.inner = env
@@ -31,18 +31,18 @@ class EpisodicEnv(FunctionalEnv):
     def reset(self, key: Array) -> tuple[State, Array]:
         return self.inner.reset(key)
 
-    def step(self, key: Array, state: State, action: Array) -> Outcome:
+    def step(self, key: Array, state: State, action: Array) -> StepResult:
         return self.inner.step(key, state, action)
 
-    def bounded(self, action: Array) -> Array:
-        return self.inner.bounded(action)
+    def clip_action(self, action: Array) -> Array:
+        return self.inner.clip_action(action)
 
-    def shown_reward(self, reward: Array, total: Array, ended: Array) -> Array:  # noqa: ARG002
+    def agent_reward(self, reward: Array, total: Array, ended: Array) -> Array:  # noqa: ARG002
         return jnp.where(ended, total, 0.0)
 
 
 class EpisodicHost(HostEnv):
-    """A pool of host environments; `HostStep.true_reward` is what it hides."""
+    """Host environments with episodic reward; `HostStep.true_reward` is the original reward."""
 
     def __init__(self, env: HostEnv) -> None:
         super().__init__(env.name, env.num_envs, env._observation_space, env._action_space, env.max_steps)
@@ -56,11 +56,11 @@ class EpisodicHost(HostEnv):
 
     def restore(self, snapshot: Snapshot) -> bool:
         inner = {name: values for name, values in snapshot.items() if name != "totals"}
-        whole = self.inner.restore(inner)
-        self._totals = snapshot["totals"].copy() if whole else np.zeros_like(self._totals)
+        restored = self.inner.restore(inner)
+        self._totals = snapshot["totals"].copy() if restored else np.zeros_like(self._totals)
         self.steps = self.inner.steps
-        self._begin(self.inner.current, self.inner.elapsed)
-        return whole
+        self._set_current(self.inner.current, self.inner.elapsed)
+        return restored
 
     def close(self) -> None:
         self.inner.close()
@@ -69,14 +69,14 @@ class EpisodicHost(HostEnv):
         self._totals[:] = 0.0
         return self.inner.reset(seed)
 
-    def _restart(self, chosen: Flags) -> Values:
-        self._totals[chosen] = 0.0
-        fresh: Any = self.inner.restart(chosen)[chosen]
-        return np.asarray(fresh)
+    def _restart(self, mask: Flags) -> Values:
+        self._totals[mask] = 0.0
+        observations: Any = self.inner.restart(mask)[mask]
+        return np.asarray(observations)
 
     def _step(self, action: Values) -> HostStep:
-        outcome = self.inner.step(action)
-        totals = self._totals + outcome.reward
-        ended = outcome.terminated | outcome.truncated
+        step = self.inner.step(action)
+        totals = self._totals + step.reward
+        ended = step.terminated | step.truncated
         self._totals = np.where(ended, np.float32(0), totals)
-        return outcome._replace(reward=np.where(ended, totals, np.float32(0)), true_reward=outcome.reward)
+        return step._replace(reward=np.where(ended, totals, np.float32(0)), true_reward=step.reward)

@@ -1,6 +1,6 @@
 """Exact values, state distribution and policy gradient of a tabular MDP, by linear algebra in float64.
 
-Every function takes the policy as probabilities π[s, a].
+All functions take the policy as probabilities π[s, a].
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from rollshape.envs.tabular import Floats, TabularMDP
 
 
 def state_transitions(mdp: TabularMDP, policy: Floats) -> Floats:
-    """P_π[s, s′] = Σ_a π(a|s) P(s′|s, a)."""
+    """Return P_π[s, s′] = Σ_a π(a|s) P(s′|s, a)."""
     return cast(Floats, np.einsum("sa,sat->st", policy, mdp.transitions))
 
 
 def action_values(mdp: TabularMDP, policy: Floats, gamma: float) -> Floats:
-    """Q^π[s, a]; a terminal state is worth nothing, and a time limit does not end anything."""
+    """Return Q^π[s, a]; terminal states have value 0, and time limits are ignored."""
     rewards = np.einsum("sat,sat->sa", mdp.transitions, mdp.rewards)
     return cast(Floats, rewards + gamma * mdp.transitions @ values(mdp, policy, gamma))
 
 
 def values(mdp: TabularMDP, policy: Floats, gamma: float) -> Floats:
-    """V^π[s] = r_π + γ P_π V^π, with V = 0 where the episode has ended."""
-    alive = ~mdp.terminal
-    going_on = state_transitions(mdp, policy) * alive[:, None] * alive[None, :]
-    rewards = np.einsum("sa,sat,sat->s", policy, mdp.transitions, mdp.rewards) * alive
-    return cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - gamma * going_on, rewards))
+    """Return V^π[s] = r_π + γ P_π V^π, with V = 0 in terminal states."""
+    is_alive = ~mdp.terminal
+    continuing = state_transitions(mdp, policy) * is_alive[:, None] * is_alive[None, :]
+    rewards = np.einsum("sa,sat,sat->s", policy, mdp.transitions, mdp.rewards) * is_alive
+    return cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - gamma * continuing, rewards))
 
 
 def advantages(mdp: TabularMDP, policy: Floats, gamma: float) -> Floats:
-    """A^π[s, a] = Q^π[s, a] − V^π[s]."""
+    """Return A^π[s, a] = Q^π[s, a] − V^π[s]."""
     return action_values(mdp, policy, gamma) - values(mdp, policy, gamma)[:, None]
 
 
 def state_distribution(mdp: TabularMDP, policy: Floats) -> Floats:
-    """Long-run fraction of steps taken from each state, when ended or truncated episodes start again.
+    """Return the long-run fraction of steps in each state, if terminated or truncated episodes are restarted.
 
-    By renewal: the expected visits within an episode, normalised. Episodes that never end and are not truncated give
-    the stationary distribution of the chain.
+    By renewal theory these are the normalized expected visits per episode. If episodes never end, it is the stationary
+    distribution of the chain.
     """
-    alive = ~mdp.terminal
-    going_on = state_transitions(mdp, policy) * alive[:, None] * alive[None, :]
+    is_alive = ~mdp.terminal
+    continuing = state_transitions(mdp, policy) * is_alive[:, None] * is_alive[None, :]
     visits: Floats
     if mdp.max_steps is not None:
-        visits, now = np.zeros(mdp.num_states), mdp.start * alive
+        visits, now = np.zeros(mdp.num_states), mdp.start * is_alive
         for _ in range(mdp.max_steps):
             visits += now
-            now = now @ going_on
+            now = now @ continuing
     elif mdp.terminal.any():
-        visits = cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - going_on.T, mdp.start * alive))
+        visits = cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - continuing.T, mdp.start * is_alive))
     else:
-        visits = _stationary(going_on)
+        visits = _stationary(continuing)
     return cast(Floats, visits / visits.sum())
 
 
 def _stationary(chain: Floats) -> Floats:
-    """d = d·P, Σd = 1, as a least-squares problem (the chain has one recurrent class)."""
+    """Solve d = d·P, Σd = 1 as a least-squares problem (the chain has one recurrent class)."""
     states = chain.shape[0]
     system = np.vstack([chain.T - np.eye(states), np.ones(states)])
     solution = np.linalg.lstsq(system, np.append(np.zeros(states), 1.0), rcond=None)[0]
@@ -66,15 +66,15 @@ def _stationary(chain: Floats) -> Floats:
 
 
 def discounted_visits(mdp: TabularMDP, policy: Floats, gamma: float) -> Floats:
-    """Σ_t γᵗ P(s_t = s) from the start: with these weights the policy gradient is that of the discounted return."""
-    alive = ~mdp.terminal
-    going_on = state_transitions(mdp, policy) * alive[:, None] * alive[None, :]
-    return cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - gamma * going_on.T, mdp.start * alive))
+    """Return Σ_t γᵗ P(s_t = s): with these weights, `policy_gradient` is that of the discounted return."""
+    is_alive = ~mdp.terminal
+    continuing = state_transitions(mdp, policy) * is_alive[:, None] * is_alive[None, :]
+    return cast(Floats, np.linalg.solve(np.eye(mdp.num_states) - gamma * continuing.T, mdp.start * is_alive))
 
 
 def policy_gradient(weights: Floats, policy: Floats, scores: Floats, advantage: Floats) -> Floats:
-    """Σ_s w(s) Σ_a π(a|s) ∇log π(a|s) A(s, a), for scores ∇log π of shape [S, A, P].
+    """Return Σ_s w(s) Σ_a π(a|s) ∇log π(a|s) A(s, a), for scores ∇log π of shape [S, A, P].
 
-    With w the state distribution it is the on-policy gradient that PPO's batches estimate.
+    If w is the state distribution, it is the on-policy gradient that PPO estimates.
     """
     return cast(Floats, np.einsum("s,sa,sap,sa->p", weights, policy, scores, advantage))

@@ -1,4 +1,4 @@
-"""Environments that are pure functions: any state can be kept, copied, and branched from."""
+"""Environments as pure functions: states are values, so they can be stored, copied and branched from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jax import Array
 
 from rollshape.envs.spaces import UNLIMITED, Action, Continuous, Observation
 
-State = Any  # a pytree of the environment's own
+State = Any  # a pytree; its structure depends on the environment
 
 
-class Outcome(NamedTuple):
-    """What one action leads to, before any reset."""
+class StepResult(NamedTuple):
+    """The result of one step, before any reset."""
 
     state: State
     observation: Array
@@ -24,85 +24,85 @@ class Outcome(NamedTuple):
 
 
 class FunctionalEnv(ABC):
-    """Dynamics without time limit and without reset: `Episode` adds both, alike for every environment."""
+    """Dynamics without time limit and reset; `step_and_reset` adds both, in the same way for all environments."""
 
     name: str
     observation: Observation
     action: Action
-    max_steps: int | None  # episodes are truncated after so many steps
+    max_steps: int | None  # episodes are truncated after this many steps
 
     @abstractmethod
     def reset(self, key: Array) -> tuple[State, Array]:
-        """A fresh state and its observation."""
+        """Return an initial state and its observation."""
 
     @abstractmethod
-    def step(self, key: Array, state: State, action: Array) -> Outcome:
-        """One step of one environment."""
+    def step(self, key: Array, state: State, action: Array) -> StepResult:
+        """Take one step in one environment."""
 
     @property
     def horizon(self) -> int:
-        """Steps of the longest episode that is looked at."""
+        """Maximum episode length, with a default for environments without a time limit."""
         return self.max_steps or UNLIMITED
 
-    def shown_reward(self, reward: Array, total: Array, ended: Array) -> Array:  # noqa: ARG002
-        """What is told of a step's reward, given the episode's return so far and whether it ends here."""
+    def agent_reward(self, reward: Array, total: Array, ended: Array) -> Array:  # noqa: ARG002
+        """Return the reward that the agent receives; `total` is the return so far, `ended` whether the episode ends."""
         return reward
 
-    def bounded(self, action: Array) -> Array:
-        """The action within the bounds of its space; the policy itself is unbounded."""
+    def clip_action(self, action: Array) -> Array:
+        """Return the action clipped to the bounds of its space; policies are unbounded."""
         space = self.action
         return jnp.clip(action, space.low, space.high) if isinstance(space, Continuous) else action
 
 
 class Episode(NamedTuple):
-    """A running episode: what is carried from step to step."""
+    """The state of a running episode."""
 
     state: State
     observation: Array
-    steps: Array  # since its reset
+    steps: Array  # since the reset
     total: Array  # undiscounted return so far
 
 
 class Transition(NamedTuple):
-    """One step as it is reported. Where an episode ends, `observation` of the next Episode is already a fresh one.
+    """One recorded step. If an episode ends, `observation` of the next Episode is already that of the reset.
 
-    `final_observation` is where the action really led, the observation from which a truncated episode bootstraps.
+    `final_observation` is the observation that the action led to; a truncated episode bootstraps from it.
     """
 
     reward: Array
     terminated: Array
     truncated: Array
     final_observation: Array
-    episode_return: Array  # of the episode that ends here; meaningless elsewhere
+    episode_return: Array  # of the episode that ends with this step; undefined otherwise
     episode_length: Array
-    true_reward: Array  # of the step itself; `reward` is another where the environment tells it only at the end
+    true_reward: Array  # of the environment; `reward` differs if rewards are episodic
 
 
 def start(env: FunctionalEnv, key: Array) -> Episode:
-    """A fresh episode of one environment."""
+    """Start an episode in one environment."""
     state, observation = env.reset(key)
     return Episode(state, observation, jnp.zeros((), jnp.int32), jnp.zeros(()))
 
 
-def advance(env: FunctionalEnv, key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
-    """One step of one environment, and a fresh episode where this one ended. The caller adds vmap."""
+def step_and_reset(env: FunctionalEnv, key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
+    """Take one step in one environment, and start a new episode if this one ended. The caller adds vmap."""
     step_key, reset_key = jax.random.split(key)
-    going_on, report = stepped(env, step_key, episode, action)
-    fresh, ended = start(env, reset_key), report.terminated | report.truncated
-    return jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, going_on), report
+    same_episode, transition = step_episode(env, step_key, episode, action)
+    new_episode, ended = start(env, reset_key), transition.terminated | transition.truncated
+    return jax.tree.map(lambda new, old: jnp.where(ended, new, old), new_episode, same_episode), transition
 
 
-def stepped(env: FunctionalEnv, step_key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
-    """One step of one environment, whether or not its episode has ended before or ends here.
+def step_episode(env: FunctionalEnv, step_key: Array, episode: Episode, action: Array) -> tuple[Episode, Transition]:
+    """Take one step in one environment without resetting it.
 
-    An episode that terminates at its last allowed step has terminated, and is not truncated.
+    An episode that terminates at the time limit counts as terminated, not as truncated.
     """
-    outcome = env.step(step_key, episode.state, action)
-    steps, total = episode.steps + 1, episode.total + outcome.reward
+    result = env.step(step_key, episode.state, action)
+    steps, total = episode.steps + 1, episode.total + result.reward
     expired = steps >= env.max_steps if env.max_steps is not None else jnp.zeros((), bool)
-    truncated = expired & ~outcome.terminated
-    shown = env.shown_reward(outcome.reward, total, outcome.terminated | truncated)
-    report = Transition(
-        shown, outcome.terminated, truncated, outcome.observation, total, steps, true_reward=outcome.reward
+    truncated = expired & ~result.terminated
+    reward = env.agent_reward(result.reward, total, result.terminated | truncated)
+    transition = Transition(
+        reward, result.terminated, truncated, result.observation, total, steps, true_reward=result.reward
     )
-    return Episode(outcome.state, outcome.observation, steps, total), report
+    return Episode(result.state, result.observation, steps, total), transition

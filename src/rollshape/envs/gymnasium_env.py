@@ -1,7 +1,7 @@
-"""Gymnasium's vector environments; how they reset is read from their metadata, never guessed.
+"""Vector environments of Gymnasium; their metadata defines how they reset.
 
-A run resumes by repeating: each environment remembers its generator's state before its last reset and the actions
-since. Generator, reset and actions again lead to the same place, or it is seen that they do not.
+Resuming repeats the current episodes: each environment records the state of its random generator before the last reset,
+and the actions since then. Repeating them leads to the same state, which is verified.
 """
 
 from __future__ import annotations
@@ -17,84 +17,84 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from rollshape.envs.gymnasium_spaces import shown, shown_one
+from rollshape.envs.gymnasium_spaces import encode_observation, encode_observations
 from rollshape.envs.host import (
     Flags,
     HostEnv,
     HostStep,
-    OneFailed,
     Snapshot,
+    SubEnvError,
     Values,
-    making,
-    seeds_of,
-    success_of,
-    told,
+    creation_errors,
+    env_seeds,
+    format_exception,
+    read_success,
 )
 from rollshape.errors import RequestError, did_you_mean
 
-LONGEST = 30_000  # steps of an episode that are remembered
+LONGEST = 30_000  # recorded steps of an episode
 UNSEEDED = -1
 WORD = 2**64
-Vectorisation = Literal["sync", "async", "vector_entry_point"]
+VectorizationMode = Literal["sync", "async", "vector_entry_point"]
 
 
 class GymnasiumEnv(HostEnv):
-    """Any vector environment. One of `Watched` environments replays, unless it resets them a step late."""
+    """Any vector environment. It can be restored if it consists of `RecordingEnv`s that reset in the same step."""
 
     def __init__(self, vector: VectorEnv[Any, Any, Any], name: str, max_steps: int | None) -> None:
         super().__init__(name, vector.num_envs, vector.single_observation_space, vector.single_action_space, max_steps)
         self._vector, self._mode = vector, _autoreset_mode(vector, name)
         self._single = isinstance(vector.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
-        self._ended = np.zeros(self.num_envs, bool)  # and not yet reset
+        self._needs_reset = np.zeros(self.num_envs, bool)  # ended, and reset by the next step
         parts = vector.envs if isinstance(vector, SyncVectorEnv) else []
-        self._parts = [part for part in parts if isinstance(part, Watched)]
+        self._parts = [part for part in parts if isinstance(part, RecordingEnv)]
         self.replays = len(self._parts) == self.num_envs and self._mode is not AutoresetMode.NEXT_STEP
 
     def _reset(self, seed: int) -> Values:
-        self._ended = np.zeros(self.num_envs, bool)
-        seeds = seeds_of(seed, self.num_envs) if self._single else seed
-        return self._shown(self._vector.reset(seed=seeds)[0])  # type: ignore[arg-type]
+        self._needs_reset = np.zeros(self.num_envs, bool)
+        seeds = env_seeds(seed, self.num_envs) if self._single else seed
+        return self._encode(self._vector.reset(seed=seeds)[0])  # type: ignore[arg-type]
 
-    def _restart(self, chosen: Flags) -> Values:
+    def _restart(self, mask: Flags) -> Values:
         if not self._single and self._mode is not AutoresetMode.DISABLED:
-            raise RequestError("environment", f"{self.name} cannot reset one environment alone.", "Use --stagger none.")
-        self._ended = self._ended & ~chosen
-        observation, _ = self._vector.reset(options={"reset_mask": chosen.copy()})
-        return self._shown(observation)[chosen]
+            raise RequestError("environment", f"{self.name} cannot reset single environments.", "Use --stagger none.")
+        self._needs_reset = self._needs_reset & ~mask
+        observation, _ = self._vector.reset(options={"reset_mask": mask.copy()})
+        return self._encode(observation)[mask]
 
     def _step(self, action: Values) -> HostStep:
         batch, reward, terminated, truncated, info = self._vector.step(action)
-        observation, valid = self._shown(batch), ~self._ended
+        observation, valid = self._encode(batch), ~self._needs_reset
         terminated = np.asarray(terminated, bool) & valid
         truncated = np.asarray(truncated, bool) & valid & ~terminated
         reward = np.where(valid, reward, 0.0).astype(np.float32)
         ended = terminated | truncated
         final = observation
         if self._mode is AutoresetMode.NEXT_STEP:
-            self._ended = ended
+            self._needs_reset = ended
         elif ended.any():
             if self._mode is AutoresetMode.SAME_STEP:
                 final = observation.copy()
                 for i in np.flatnonzero(ended):
-                    final[i] = shown_one(self._observation_space, self.observation, info["final_obs"][i])
+                    final[i] = encode_observation(self._observation_space, self.observation, info["final_obs"][i])
             else:
                 observation = observation.copy()
                 observation[ended] = self._restart(ended)
-        return HostStep(observation, reward, terminated, truncated, final, valid, reward, success_of(info, ended))
+        return HostStep(observation, reward, terminated, truncated, final, valid, reward, read_success(info, ended))
 
-    def _shown(self, batch: Any) -> Values:
-        return shown(self._observation_space, self.observation, batch)
+    def _encode(self, batch: Any) -> Values:
+        return encode_observations(self._observation_space, self.observation, batch)
 
     def snapshot(self) -> Snapshot:
-        kept = super().snapshot()
+        snapshot = super().snapshot()
         if not self.replays or any(part.length > LONGEST for part in self._parts):
-            return kept
+            return snapshot
         before, now = ([_words(state) for state in states] for states in zip(*map(_states, self._parts), strict=True))
         if any(words is None for words in (*before, *now)):
-            return kept
+            return snapshot
         space = self._action_space
         actions = [action for part in self._parts for action in part.actions]
-        return kept | {
+        return snapshot | {
             "observation": self.current.copy(),
             "generator_before": np.asarray(before, np.uint64),
             "generator": np.asarray(now, np.uint64),
@@ -107,47 +107,47 @@ class GymnasiumEnv(HostEnv):
         if "observation" not in snapshot or not self.replays:
             return super().restore(snapshot)
         self.reset(int(snapshot["seed"]))
-        cuts = np.cumsum(snapshot["length"])[:-1]
+        ends = np.cumsum(snapshot["length"])[:-1]
         episodes = zip(
             self._parts, snapshot["generator_before"], snapshot["generator"], snapshot["reset_seed"],
-            np.split(snapshot["actions"], cuts), snapshot["observation"], strict=True,
+            np.split(snapshot["actions"], ends), snapshot["observation"], strict=True,
         )  # fmt: skip
-        if not all(self._repeated(*episode) for episode in episodes):
+        if not all(self._repeat(*episode) for episode in episodes):
             return super().restore(snapshot)
         self.steps = int(snapshot["steps"])
-        self._begin(snapshot["observation"].copy(), snapshot["length"].copy())
+        self._set_current(snapshot["observation"].copy(), snapshot["length"].copy())
         return True
 
-    def _repeated(
-        self, part: Watched, before: Values, now: Values, seed: Values, actions: Values, observation: Values
+    def _repeat(
+        self, part: RecordingEnv, before: Values, now: Values, seed: Values, actions: Values, observation: Values
     ) -> bool:
-        """Whether the episode's reset and actions lead to the same observation and the same generator again."""
+        """Repeat an episode; return whether observation and random generator end up in the recorded state."""
         try:
             reached = part.repeat(None if seed == UNSEEDED else int(seed), _state(before), actions)
-        except OneFailed:
+        except SubEnvError:
             return False
         same = reached is not None and np.array_equal(
-            shown_one(self._observation_space, self.observation, reached), observation
+            encode_observation(self._observation_space, self.observation, reached), observation
         )
         return same and _words(_states(part)[1]) == now.tolist()
 
-    def frame(self) -> NDArray[np.uint8]:
-        with self._watched():
-            drawn = self._vector.render()
-        return np.asarray(drawn[0], np.uint8) if drawn is not None and drawn[0] is not None else super().frame()
+    def render(self) -> NDArray[np.uint8]:
+        with self._env_errors():
+            images = self._vector.render()
+        return np.asarray(images[0], np.uint8) if images is not None and images[0] is not None else super().render()
 
     def close(self) -> None:
         self._vector.close()
 
 
-class Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """One environment that remembers its running episode, and says which one of the N failed."""
+class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One of N environments; it records its current episode, and adds its index to exceptions."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], index: int) -> None:
         super().__init__(env)
         self.index = index
         self.reset_seed: int | None = None
-        self.before: dict[str, Any] | None = None  # the generator, where the reset had no seed
+        self.before: dict[str, Any] | None = None  # generator state, if the reset had no seed
         self.length = 0
         self.actions: list[Any] = []
         space = env.observation_space
@@ -159,7 +159,7 @@ class Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
         try:
             observation, info = self.env.reset(seed=seed, options=options)
         except Exception as error:
-            raise self._failed(told(error)) from error
+            raise self._error(format_exception(error)) from error
         self._check(observation)
         return observation, info
 
@@ -168,14 +168,14 @@ class Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self.length <= LONGEST:
             self.actions.append(action)
         try:
-            outcome = self.env.step(action)
+            result = self.env.step(action)
         except Exception as error:
-            raise self._failed(told(error)) from error
-        self._check(outcome[0])
-        return outcome
+            raise self._error(format_exception(error)) from error
+        self._check(result[0])
+        return result
 
     def repeat(self, seed: int | None, before: dict[str, Any], actions: Values) -> Any:
-        """The observation after a reset and these actions; None where the episode ends on the way."""
+        """Return the observation after a reset and these actions; None if the episode ends before."""
         if seed is None:
             self.unwrapped.np_random.bit_generator.state = before
         observation, _ = self.reset(seed=seed)
@@ -190,28 +190,28 @@ class Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
             return
         values, space = np.asarray(observation), self._box
         if values.shape != space.shape:
-            raise self._failed(f"an observation of shape {values.shape} where the space says {space.shape}.")
+            raise self._error(f"observation of shape {values.shape}, but the space has {space.shape}.")
         if not np.can_cast(values.dtype, np.dtype(space.dtype), "same_kind"):
-            raise self._failed(f"an observation of {values.dtype} where the space says {space.dtype}.")
+            raise self._error(f"observation of dtype {values.dtype}, but the space has {space.dtype}.")
 
-    def _failed(self, problem: str) -> OneFailed:
-        return OneFailed(f"environment {self.index}: {problem}")
+    def _error(self, problem: str) -> SubEnvError:
+        return SubEnvError(f"environment {self.index}: {problem}")
 
 
 def _generator(env: gymnasium.Env[Any, Any]) -> dict[str, Any] | None:
-    """The state of its generator, if it is the kind that Gymnasium gives to environments."""
+    """Return the state of an environment's random generator, if it is a PCG64 (Gymnasium's default)."""
     state = getattr(getattr(env.unwrapped.np_random, "bit_generator", None), "state", {})
     return dict(state) if state.get("bit_generator") == "PCG64" else None
 
 
-def _states(part: Watched) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The generator before the last reset and now; a seeded reset needs no state before it."""
+def _states(part: RecordingEnv) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the generator state before the last reset and now; a seeded reset needs no state before it."""
     now = _generator(part)
     return (now if part.reset_seed is not None else part.before), now
 
 
 def _words(state: dict[str, Any] | None) -> list[int] | None:
-    """PCG64's state as six words of 64 bits: two numbers of 128 bits, and the half of a draw that is left over."""
+    """Return the state of PCG64 as six 64-bit words: two 128-bit numbers, and a buffered 32-bit value."""
     if state is None:
         return None
     numbers = state["state"]["state"], state["state"]["inc"]
@@ -227,44 +227,44 @@ def _state(words: NDArray[np.uint64]) -> dict[str, Any]:
 
 def _autoreset_mode(vector: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
     inner = vector.unwrapped
-    if isinstance(inner, (SyncVectorEnv, AsyncVectorEnv)):  # their metadata is their class's: the latest one writes it
+    if isinstance(
+        inner, (SyncVectorEnv, AsyncVectorEnv)
+    ):  # their metadata belongs to the class and may be another instance's
         return inner.autoreset_mode
     mode = vector.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         raise RequestError(
             "environment",
-            f"{name} does not say how it resets: metadata['autoreset_mode'] is {mode!r}.",
-            "Set it to one of gymnasium.vector.AutoresetMode.",
+            f"{name} does not define how it resets: metadata['autoreset_mode'] is {mode!r}.",
+            "Set it to a value of gymnasium.vector.AutoresetMode.",
         )
     return mode
 
 
 def make_one(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """One environment; unknown ids, missing extras and wrong options are one message."""
-    with warnings.catch_warnings(), making(name):
-        warnings.simplefilter("ignore")  # old versions of an environment are the user's choice
+    """Create one environment; unknown ids, missing extras and invalid options are RequestErrors."""
+    with warnings.catch_warnings(), creation_errors(name):
+        warnings.simplefilter("ignore")  # using an old version is the user's choice
         try:
             return gymnasium.make(name, disable_env_checker=True, **options)
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
-            raise _unknown(name, error) from None
+            raise _creation_error(name, error) from None
         except TypeError as error:
             if not options:
                 raise
-            raise RequestError(
-                "environment", f"{name} does not take these options: {error}", "Check --env-kwargs."
-            ) from None
+            raise RequestError("environment", f"Invalid options for {name}: {error}", "Check --env-kwargs.") from None
 
 
 def make_gymnasium(
-    name: str, num_envs: int, vectorization_mode: Vectorisation | None = None, **options: Any
+    name: str, num_envs: int, vectorization_mode: VectorizationMode | None = None, **options: Any
 ) -> GymnasiumEnv:
-    """`num_envs` of a Gymnasium id: one after the other, in processes (`async`), or the id's own vector environment.
+    """Create `num_envs` environments of a Gymnasium id: in this process, in subprocesses, or by its vector entry point.
 
-    Options go to its constructor.
+    Options are passed to the constructor.
     """
-    registered = _registered(name)
-    if vectorization_mode is None:  # an id may exist as a vector environment only
-        only_vector = registered is not None and registered.entry_point is None
+    registered_spec = _find_spec(name)
+    if vectorization_mode is None:  # some ids only have a vector entry point
+        only_vector = registered_spec is not None and registered_spec.entry_point is None
         vectorization_mode = "vector_entry_point" if only_vector else "sync"
     if vectorization_mode == "vector_entry_point":
         vector = _make_vector(name, num_envs, **options)
@@ -272,14 +272,14 @@ def make_gymnasium(
     if vectorization_mode not in ("sync", "async"):
         raise RequestError(
             "choice",
-            f"There is no vectorization_mode {vectorization_mode!r}.",
-            "Choose sync, async or vector_entry_point.",
+            f"Unknown vectorization_mode {vectorization_mode!r}.",
+            "Use sync, async or vector_entry_point.",
         )
     first = make_one(name, **options)
     spec = first.spec
     first.close()
-    functions = [partial(_watched, name, registered, i, options) for i in range(num_envs)]
-    with making(name):
+    functions = [partial(_make_recording_env, name, registered_spec, i, options) for i in range(num_envs)]
+    with creation_errors(name):
         vector = (
             SyncVectorEnv(functions, autoreset_mode=AutoresetMode.SAME_STEP)
             if vectorization_mode == "sync"
@@ -288,37 +288,37 @@ def make_gymnasium(
     return GymnasiumEnv(vector, name, spec.max_episode_steps if spec else None)
 
 
-def _watched(name: str, registered: EnvSpec | None, index: int, options: dict[str, Any]) -> Watched:
-    """One of many; a process of its own may not know the id, but takes what was registered."""
-    if registered is not None and name not in gymnasium.registry:
-        gymnasium.registry[name] = registered
-    return Watched(make_one(name, **options), index)
+def _make_recording_env(name: str, spec: EnvSpec | None, index: int, options: dict[str, Any]) -> RecordingEnv:
+    """Create one of the N environments; a subprocess may have to register its id first."""
+    if spec is not None and name not in gymnasium.registry:
+        gymnasium.registry[name] = spec
+    return RecordingEnv(make_one(name, **options), index)
 
 
 def _make_vector(name: str, num_envs: int, **options: Any) -> VectorEnv[Any, Any, Any]:
-    with warnings.catch_warnings(), making(name):
+    with warnings.catch_warnings(), creation_errors(name):
         warnings.simplefilter("ignore")
         try:
             return gymnasium.make_vec(name, num_envs, "vector_entry_point", **options)
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
-            raise _unknown(name, error) from None
+            raise _creation_error(name, error) from None
 
 
-def _registered(name: str) -> EnvSpec | None:
-    """What is registered under an id; `module:id` registers itself when the module is imported."""
+def _find_spec(name: str) -> EnvSpec | None:
+    """Return the registered spec of an id; `module:id` imports the module first, which registers it."""
     module, _, rest = name.rpartition(":")
     if module:
-        with making(name):
+        with creation_errors(name):
             try:
                 import_module(module)
             except ModuleNotFoundError as error:
-                raise _unknown(name, error) from None
+                raise _creation_error(name, error) from None
     return gymnasium.registry.get(rest)
 
 
-def _unknown(name: str, error: Exception) -> RequestError:
+def _creation_error(name: str, error: Exception) -> RequestError:
     from rollshape.envs.registry import FUNCTIONAL
 
     hint = did_you_mean(name, [*gymnasium.registry, *FUNCTIONAL])
     text = str(error).split("\n")[0]
-    return RequestError("environment", f"Cannot make {name}: {text}", f"{hint}Check the id, or install its extra.")
+    return RequestError("environment", f"Cannot create {name}: {text}", f"{hint}Check the id, or install its extra.")

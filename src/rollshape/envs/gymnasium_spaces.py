@@ -1,4 +1,4 @@
-"""Gymnasium's spaces in our words, and batches in and out of them; EnvPool speaks them, too."""
+"""Conversion of Gymnasium spaces, observations and actions; EnvPool uses the same spaces."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, O
 from rollshape.errors import RequestError
 
 
-def observation_of(space: Space[Any], env_id: str) -> Observation:
-    """A box keeps its shape; anything else of a fixed size is laid out flat, choices one-hot.
+def observation_from_space(space: Space[Any], env_id: str) -> Observation:
+    """Return the observation of a space: a Box keeps its shape, other spaces are flattened, discrete ones one-hot.
 
-    Bytes stay bytes; every other number becomes float32, in which networks calculate.
+    uint8 stays uint8; all other dtypes become float32.
     """
     if isinstance(space, spaces.Box):
         return Observation(space.shape or (1,), "uint8" if space.dtype == np.uint8 else "float32")
@@ -26,13 +26,13 @@ def observation_of(space: Space[Any], env_id: str) -> Observation:
     except (NotImplementedError, ValueError):
         raise RequestError(
             "environment",
-            f"{env_id} has an observation space without a fixed size: {type(space).__name__}.",
-            "Wrap it, or give --obs-shape.",
+            f"The observation space of {env_id} has no fixed size: {type(space).__name__}.",
+            "Wrap the environment, or use --obs-shape.",
         ) from None
 
 
-def action_of(space: Space[Any], env_id: str) -> Action:
-    """The action space; a box's bounds are those of its widest dimension, `acted` clips each by its own."""
+def action_from_space(space: Space[Any], env_id: str) -> Action:
+    """Return the action of a space; the bounds of a Box are its widest, `to_env_actions` clips each dimension."""
     match space:
         case spaces.Discrete():
             return Discrete(int(space.n))
@@ -44,41 +44,41 @@ def action_of(space: Space[Any], env_id: str) -> Action:
             return Continuous(math.prod(space.shape), float(space.low.min()), float(space.high.max()))
     raise RequestError(
         "environment",
-        f"{env_id} has an action space that is not supported: {space}.",
-        "Wrap it: Discrete, MultiDiscrete, MultiBinary or a Box of floats.",
+        f"The action space of {env_id} is not supported: {space}.",
+        "Wrap the environment: use Discrete, MultiDiscrete, MultiBinary or a Box of floats.",
     )
 
 
-def acted(space: Space[Any], action: NDArray[Any]) -> NDArray[Any]:
-    """Actions [N] or [N, dim] as the environments take them: clipped, in their shape, dtype and counting."""
-    shaped = np.asarray(action).reshape(-1, *(space.shape or ()))
+def to_env_actions(space: Space[Any], action: NDArray[Any]) -> NDArray[Any]:
+    """Return actions [N] or [N, dim] as the environments expect them: clipped, with their shape, dtype and offset."""
+    actions = np.asarray(action).reshape(-1, *(space.shape or ()))
     if isinstance(space, spaces.Box):
-        shaped = np.clip(shaped, space.low, space.high)
+        actions = np.clip(actions, space.low, space.high)
     elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        shaped = shaped + space.start
-    return shaped.astype(space.dtype)
+        actions = actions + space.start
+    return actions.astype(space.dtype)
 
 
-def shown(space: Space[Any], seen: Observation, batch: Any) -> NDArray[Any]:
-    """A batch of observations as [N, *seen.shape] of seen.dtype."""
+def encode_observations(space: Space[Any], target: Observation, batch: Any) -> NDArray[Any]:
+    """Return a batch of observations as [N, *target.shape] with target.dtype."""
     if not isinstance(space, spaces.Box):
-        return _flat(space, batch)
+        return _flatten_batch(space, batch)
     values = np.asarray(batch)
     if values.shape[1:] != space.shape:
-        raise ValueError(f"an observation of shape {values.shape[1:]} where the space says {space.shape}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
-        return values.astype(seen.dtype, copy=False).reshape(-1, *seen.shape)
+        raise ValueError(f"observation of shape {values.shape[1:]}, but the space has {space.shape}")
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported
+        return values.astype(target.dtype, copy=False).reshape(-1, *target.shape)
 
 
-def shown_one(space: Space[Any], seen: Observation, one: Any) -> NDArray[Any]:
-    """The same of a single observation."""
+def encode_observation(space: Space[Any], target: Observation, one: Any) -> NDArray[Any]:
+    """Return a single observation with target.shape and target.dtype."""
     if isinstance(space, spaces.Box):
-        return np.asarray(shown(space, seen, np.asarray(one)[None])[0])
+        return np.asarray(encode_observations(space, target, np.asarray(one)[None])[0])
     return np.asarray(flatten(space, one), np.float32)
 
 
-def _flat(space: Space[Any], batch: Any) -> NDArray[np.float32]:
-    """[N, flatdim(space)], in the order of Gymnasium's own `flatten`."""
+def _flatten_batch(space: Space[Any], batch: Any) -> NDArray[np.float32]:
+    """Return a batch as [N, flatdim(space)], in the order of Gymnasium's `flatten`."""
     match space:
         case spaces.Box() | spaces.MultiBinary():
             values = np.asarray(batch, np.float32)
@@ -90,9 +90,9 @@ def _flat(space: Space[Any], batch: Any) -> NDArray[np.float32]:
             columns = zip(space.nvec.ravel(), choices.T, strict=True)
             return np.concatenate([_one_hot(int(n), column) for n, column in columns], axis=1)
         case spaces.Dict():
-            return np.concatenate([_flat(part, batch[name]) for name, part in space.spaces.items()], axis=1)
+            return np.concatenate([_flatten_batch(part, batch[name]) for name, part in space.spaces.items()], axis=1)
         case spaces.Tuple():
-            return np.concatenate([_flat(part, batch[i]) for i, part in enumerate(space.spaces)], axis=1)
+            return np.concatenate([_flatten_batch(part, batch[i]) for i, part in enumerate(space.spaces)], axis=1)
     return np.stack([np.asarray(flatten(space, one), np.float32) for one in batch])
 
 

@@ -1,4 +1,4 @@
-"""gymnax's environments as functional ones; imported only when one is asked for, for it takes seconds."""
+"""Environments of gymnax. Imported only when needed, because importing gymnax takes seconds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.envs.functional import FunctionalEnv, Outcome, State
+from rollshape.envs.functional import FunctionalEnv, State, StepResult
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.errors import RequestError
 
 
 class GymnaxEnv(FunctionalEnv):
-    """Its dynamics and termination; its time limit is ours, so that truncation is told from termination."""
+    """A gymnax environment; we apply its time limit, so that truncation and termination are distinguished."""
 
     def __init__(self, name: str, env: Any, params: Any) -> None:
         self.name = f"gymnax:{name}"
@@ -25,13 +25,13 @@ class GymnaxEnv(FunctionalEnv):
 
     def reset(self, key: Array) -> tuple[State, Array]:
         observation, state = self._env.reset_env(key, self._params)
-        return state, self._shown(observation)
+        return state, self._encode(observation)
 
-    def step(self, key: Array, state: State, action: Array) -> Outcome:
+    def step(self, key: Array, state: State, action: Array) -> StepResult:
         observation, state, reward, terminated, _ = self._env.step_env(key, state, action, self._params)
-        return Outcome(state, self._shown(observation), jnp.float32(reward), jnp.asarray(terminated, bool))
+        return StepResult(state, self._encode(observation), jnp.float32(reward), jnp.asarray(terminated, bool))
 
-    def _shown(self, observation: Array) -> Array:
+    def _encode(self, observation: Array) -> Array:
         return jnp.asarray(observation, self.observation.dtype)
 
 
@@ -42,12 +42,12 @@ def _action(name: str, space: Any) -> Action:
     if kind == "Box" and len(space.shape) <= 1:
         return Continuous(max(1, *space.shape, 1), float(jnp.min(space.low)), float(jnp.max(space.high)))
     raise RequestError(
-        "environment", f"gymnax:{name} has an action space {kind} that is not supported.", "Choose another."
+        "environment", f"The action space {kind} of gymnax:{name} is not supported.", "Use another environment."
     )
 
 
 def make_gymnax(name: str, **options: Any) -> GymnaxEnv:
-    """A gymnax environment; options replace its parameters."""
+    """Create a gymnax environment; options replace its default parameters."""
     try:
         import gymnax
     except ImportError as error:
@@ -60,6 +60,6 @@ def make_gymnax(name: str, **options: Any) -> GymnaxEnv:
     except (ValueError, TypeError, KeyError) as error:
         text = " ".join(str(error).split())[:200]
         raise RequestError(
-            "environment", f"gymnax cannot make {name}: {text}.", "Check the id and its options."
+            "environment", f"gymnax cannot create {name}: {text}.", "Check the id and its options."
         ) from None
     return GymnaxEnv(name, env, params)

@@ -1,4 +1,4 @@
-"""What an environment is made of: spaces, episode length, and the memory that one of it takes."""
+"""Properties of an environment for the planner: spaces, episode length, and memory per environment."""
 
 from __future__ import annotations
 
@@ -20,54 +20,53 @@ SECONDS = 2.0
 
 
 def inspect_environment(env_id: str) -> dict[str, Any]:
-    """Fields of a plan's Request that the environment decides; its memory is measured on a small pool."""
+    """Return the fields of a plan's Request that depend on the environment; its memory is measured."""
     from rollshape.envs.registry import kind, make
 
     if kind(env_id) == "functional":
         return functional_facts(make(env_id))
-    with contextlib.redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
+    with contextlib.redirect_stdout(sys.stderr):  # environments may print; stdout belongs to the command
         return host_facts(env_id)
 
 
 def functional_facts(env: FunctionalEnv) -> dict[str, Any]:
-    """Those of a functional environment, which weighs what its state does."""
+    """Return the Request fields of a functional environment; its memory is the size of its state."""
     import jax
 
-    state, _ = jax.eval_shape(lambda: env.reset(jax.random.key(0)))  # computes nothing: JAX's devices stay to be chosen
-    weight = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    return _shown(env) | {"env_bytes": weight}
+    state, _ = jax.eval_shape(
+        lambda: env.reset(jax.random.key(0))
+    )  # abstract evaluation does not initialize JAX devices
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return _space_fields(env) | {"env_bytes": size}
 
 
 def host_facts(env_id: str, **options: Any) -> dict[str, Any]:
-    """Those of a host environment: growth of the resident memory with a pool that was reset and stepped."""
+    """Return the Request fields of a host environment; its memory is the growth of the resident set size."""
     import psutil
 
-    from rollshape.envs.host import making
+    from rollshape.envs.host import creation_errors
 
     process = psutil.Process()
-    with making(env_id):
-        pools = [_stepped(env_id, 1, options)]  # the first one also loads what all share
+    with creation_errors(env_id):
+        pools = [_make_and_step(env_id, 1, options)]  # the first one also loads shared libraries
         started = time.monotonic()
-        pools.append(_stepped(env_id, 1, options))
+        pools.append(_make_and_step(env_id, 1, options))
         count = max(1, min(POOL, int(SECONDS / (time.monotonic() - started))))
         gc.collect()
         before = process.memory_info().rss
-        pools.append(_stepped(env_id, count, options))
-        grown = process.memory_info().rss - before
+        pools.append(_make_and_step(env_id, count, options))
+        growth = process.memory_info().rss - before
         for pool in pools:
             pool.close()
-    return _shown(pools[0]) | {"env_bytes": max(0, grown // count), "host_envs": True}
+    return _space_fields(pools[0]) | {"env_bytes": max(0, growth // count), "host_envs": True}
 
 
-def _shown(env: FunctionalEnv | HostEnv) -> dict[str, Any]:
+def _space_fields(env: FunctionalEnv | HostEnv) -> dict[str, Any]:
     action = env.action
-    outputs = (
-        action.n
-        if isinstance(action, Discrete)
-        else action.dim
-        if isinstance(action, Continuous)
-        else sum(action.choices)
-    )
+    if isinstance(action, Discrete):
+        outputs = action.n
+    else:
+        outputs = action.dim if isinstance(action, Continuous) else sum(action.choices)
     return {
         "obs_shape": env.observation.shape,
         "obs_dtype": env.observation.dtype,
@@ -77,7 +76,7 @@ def _shown(env: FunctionalEnv | HostEnv) -> dict[str, Any]:
     }
 
 
-def _stepped(env_id: str, num_envs: int, options: dict[str, Any]) -> HostEnv:
+def _make_and_step(env_id: str, num_envs: int, options: dict[str, Any]) -> HostEnv:
     import numpy as np
 
     from rollshape.envs.host import random_actions
@@ -86,5 +85,5 @@ def _stepped(env_id: str, num_envs: int, options: dict[str, Any]) -> HostEnv:
     env, rng = make_host(env_id, num_envs, **options), np.random.default_rng(0)
     env.reset(0)
     for _ in range(STEPS):
-        env.step(env.bounded(random_actions(env, rng)))
+        env.step(env.clip_action(random_actions(env, rng)))
     return env

@@ -1,7 +1,7 @@
-"""Environments by id: `backend:id`, or a bare id, which is a functional environment's if there is one.
+"""Environments by id: `backend:id`, or a bare id, which prefers a functional environment.
 
-`gymnax:` and `tabular:` are functional, `gymnasium:` and `envpool:` run on the host; any other prefix is Gymnasium's
-own `module:id`.
+`gymnax:` and `tabular:` environments are functional, `gymnasium:` and `envpool:` ones run on the host; any other prefix
+is a module to import, as in Gymnasium's `module:id`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ FUNCTIONAL = {**CLASSIC, **TABULAR}
 
 
 def kind(env_id: str) -> Literal["functional", "host"]:
-    """Whether an id is that of a pure function or of something that runs on the host."""
+    """Return whether the environment of an id is functional or runs on the host."""
     backend, colon, _ = env_id.partition(":")
     functional = backend in ("gymnax", "tabular") if colon else env_id in FUNCTIONAL
     return "functional" if functional else "host"
 
 
 def make_host(env_id: str, num_envs: int, **options: Any) -> HostEnv:
-    """`num_envs` host environments of an id; `options` go to their constructor."""
+    """Create `num_envs` host environments; `options` are passed to their constructor."""
     backend, _, name = env_id.partition(":")
     if backend == "envpool":
         from rollshape.envs.envpool_env import make_envpool
@@ -51,38 +51,36 @@ def make_host(env_id: str, num_envs: int, **options: Any) -> HostEnv:
     return make_gymnasium(name if backend == "gymnasium" else env_id, num_envs, **options)
 
 
-_made: dict[tuple[Callable[..., FunctionalEnv], str], FunctionalEnv] = {}
+_cache: dict[tuple[Callable[..., FunctionalEnv], str], FunctionalEnv] = {}
 
 
 def make(env_id: str, **options: Any) -> FunctionalEnv:
-    """The functional environment of an id; `options` go to its constructor.
+    """Create a functional environment; `options` are passed to its constructor.
 
-    The same again is the same object, for programs are compiled for an environment and serve all runs with it.
+    Equal arguments return the same object, so that compiled programs are shared between runs.
     """
     backend, colon, name = env_id.partition(":")
     if backend == "gymnax" and colon:
         from rollshape.envs.gymnax_env import make_gymnax
 
-        return _once(make_gymnax, name=name, **options)
+        return _make_cached(make_gymnax, name=name, **options)
     known = TABULAR if backend == "tabular" and colon else FUNCTIONAL
     name = name if backend == "tabular" and colon else env_id
     if name not in known:
         raise RequestError(
             "environment",
-            f"There is no functional environment {env_id!r}.",
-            f"{did_you_mean(name, known)}Known: {', '.join(known)}, and gymnax:ID.",
+            f"Unknown functional environment {env_id!r}.",
+            f"{did_you_mean(name, known)}Available: {', '.join(known)}, and gymnax:ID.",
         )
     try:
-        return _once(known[name], **options)
+        return _make_cached(known[name], **options)
     except TypeError as error:
-        raise RequestError(
-            "environment", f"{env_id} does not take these options: {error}.", "Check --env-kwargs."
-        ) from None
+        raise RequestError("environment", f"Invalid options for {env_id}: {error}.", "Check --env-kwargs.") from None
 
 
-def _once(factory: Callable[..., FunctionalEnv], **options: Any) -> FunctionalEnv:
-    """What the factory makes: a pure function, so nobody can tell whether it is shared."""
+def _make_cached(factory: Callable[..., FunctionalEnv], **options: Any) -> FunctionalEnv:
+    """Return the environment of a factory, created once per set of options; it has no state, so sharing is safe."""
     key = factory, repr(sorted(options.items()))
-    if key not in _made:
-        _made[key] = factory(**options)
-    return _made[key]
+    if key not in _cache:
+        _cache[key] = factory(**options)
+    return _cache[key]

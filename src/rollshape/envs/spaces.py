@@ -1,16 +1,16 @@
-"""What an environment shows and takes."""
+"""Observation and action spaces."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
 
-UNLIMITED = 1000  # steps that stand for an episode where the environment has no time limit
+UNLIMITED = 1000  # assumed episode length of environments without a time limit
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One observation: its shape (three axes are a picture) and its dtype."""
+    """Shape (three axes for an image) and dtype of one observation."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -18,21 +18,21 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Discrete:
-    """One choice of n."""
+    """One of n actions."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class MultiDiscrete:
-    """Several choices at once, each of its own number."""
+    """Several discrete actions at once, with the number of choices of each."""
 
     choices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """A vector; bounds are for clipping, the policy itself is unbounded."""
+    """A vector of `dim` numbers; actions are clipped to the bounds, the policy itself is unbounded."""
 
     dim: int
     low: float = -inf

@@ -1,4 +1,4 @@
-"""Finite MDPs: environments whose values, state distribution and policy gradient are known exactly (see `exact`)."""
+"""Finite MDPs, whose values, state distribution and policy gradient can be computed exactly (see `exact`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from rollshape.envs.functional import FunctionalEnv, Outcome
+from rollshape.envs.functional import FunctionalEnv, StepResult
 from rollshape.envs.spaces import Action, Discrete, Observation
 from rollshape.errors import RequestError
 
@@ -25,7 +25,7 @@ LAKES = {
 class TabularMDP(FunctionalEnv):
     """S states, A actions: P[s, a, s′] transitions, R[s, a, s′] rewards, terminal states, a start distribution.
 
-    The agent sees its state one-hot.
+    Observations are one-hot states.
     """
 
     name: str
@@ -53,27 +53,28 @@ class TabularMDP(FunctionalEnv):
         return int(self.transitions.shape[0])
 
     def observe(self, state: Array) -> Array:
+        """Return the observation of a state."""
         return jax.nn.one_hot(state, self.num_states)
 
     def reset(self, key: Array) -> tuple[Array, Array]:
-        state = _draw(key, self._start)  # type: ignore[attr-defined]
+        state = _sample_index(key, self._start)  # type: ignore[attr-defined]
         return state, self.observe(state)
 
-    def step(self, key: Array, state: Array, action: Array) -> Outcome:
-        following = _draw(key, self._cumulative[state, action])  # type: ignore[attr-defined]
-        reward = self._rewards[state, action, following]  # type: ignore[attr-defined]
-        return Outcome(following, self.observe(following), reward, self._terminal[following])  # type: ignore[attr-defined]
+    def step(self, key: Array, state: Array, action: Array) -> StepResult:
+        next_state = _sample_index(key, self._cumulative[state, action])  # type: ignore[attr-defined]
+        reward = self._rewards[state, action, next_state]  # type: ignore[attr-defined]
+        return StepResult(next_state, self.observe(next_state), reward, self._terminal[next_state])  # type: ignore[attr-defined]
 
 
-def _draw(key: Array, cumulative: Array) -> Array:
-    """An index with the probabilities whose running sum is given; the last one takes what rounding leaves."""
+def _sample_index(key: Array, cumulative: Array) -> Array:
+    """Sample an index, given the cumulative probabilities; the minimum guards against rounding."""
     return jnp.minimum((jax.random.uniform(key) >= cumulative).sum(), cumulative.shape[0] - 1)
 
 
 def frozen_lake(size: str = "4x4", slippery: bool = True) -> TabularMDP:
-    """Cross a frozen lake to the goal; on ice a step goes left or right of where it was meant with ⅓ each."""
+    """Return FrozenLake; if it is slippery, a step goes in one of the two perpendicular directions with ⅓ each."""
     if size not in LAKES:
-        raise RequestError("choice", f"There is no FrozenLake {size!r}.", f"Sizes: {', '.join(LAKES)}.")
+        raise RequestError("choice", f"Unknown FrozenLake size {size!r}.", f"Use one of {', '.join(LAKES)}.")
     lake = LAKES[size]
     side = len(lake)
     kinds = "".join(lake)
@@ -84,9 +85,9 @@ def frozen_lake(size: str = "4x4", slippery: bool = True) -> TabularMDP:
             if kind in "GH":
                 transitions[state, action, state] = 1
                 continue
-            for meant in ((action - 1) % 4, action, (action + 1) % 4) if slippery else (action,):
-                row = min(max(state // side + moves[meant][0], 0), side - 1)
-                column = min(max(state % side + moves[meant][1], 0), side - 1)
+            for direction in ((action - 1) % 4, action, (action + 1) % 4) if slippery else (action,):
+                row = min(max(state // side + moves[direction][0], 0), side - 1)
+                column = min(max(state % side + moves[direction][1], 0), side - 1)
                 transitions[state, action, row * side + column] += 1 / 3 if slippery else 1
     goal = np.array([kind == "G" for kind in kinds])
     terminal = np.array([kind in "GH" for kind in kinds])
@@ -97,19 +98,19 @@ def frozen_lake(size: str = "4x4", slippery: bool = True) -> TabularMDP:
 
 
 def delay_chain(delay: int = 8, density: float = 1.0, mixing: float = 16.0, period: int = 64) -> TabularMDP:
-    """A chain in which reward delay, reward density and mixing time are set independently.
+    """Return a chain in which reward delay, reward density and mixing time are set independently.
 
-    Once in a `period` the agent must choose the action that matches a hidden-in-plain-sight context bit; being right
-    pays on average 1, `delay` steps later, and then only with probability `density` (1/density at once). The context
-    flips with probability 1/`mixing` a step. Other actions do nothing, so decisions are equally frequent whatever the
-    delay. The chain never ends.
+    Once per `period` the agent must choose the action that equals the observed context bit. The correct action is
+    rewarded `delay` steps later with probability `density` and reward 1/density, so 1 on average. The context flips
+    with probability 1/`mixing` per step. All other actions have no effect, so the frequency of decisions does not
+    depend on the delay. Episodes never end.
 
-    States are (phase 0…period−1, context, was right, was paid).
+    States are (phase 0…period−1, context, was correct, was rewarded).
     """
     if not 1 <= delay < period or not 0 < density <= 1 or mixing < 1:
         raise RequestError(
             "number-range",
-            f"A chain needs 1 ≤ delay < period, 0 < density ≤ 1 and mixing ≥ 1; got {delay}, {density}, {mixing}.",
+            f"DelayChain needs 1 ≤ delay < period, 0 < density ≤ 1 and mixing ≥ 1; got {delay}, {density}, {mixing}.",
             f"Use a delay of at most {period - 1}.",
         )
     shape = (period, 2, 2, 2)

@@ -1,4 +1,4 @@
-"""What shape: integers only, imported in milliseconds, never JAX."""
+"""Planning batch sizes. Pure integer arithmetic: imports in milliseconds, without JAX or NumPy."""
 
 from rollshape.geometry.plan import Plan, plan
 from rollshape.geometry.request import Request

@@ -1,68 +1,64 @@
-"""The flow of a plan: rollout → minibatches → updates, as text, Mermaid and SVG."""
+"""Diagrams of a plan (rollout → minibatches → updates) as text, Mermaid and SVG."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
 
-from rollshape.geometry.plan import Plan
+from rollshape.geometry.plan import Plan, ReplayPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One station of the flow: its name, its number, and the arithmetic behind it."""
+    """One box of the diagram: its title, its number, and how the number is computed."""
 
     title: str
     number: str
     detail: str
 
 
-def stations(plan: Plan) -> list[Box]:
-    """The stations that data passes, first to last."""
+def diagram_boxes(plan: Plan) -> list[Box]:
+    """Return the boxes in the order of the data flow."""
     if plan.replay:
-        replay = plan.replay
-        return [
-            Box(
-                "collect", f"{replay.steps_per_iteration:,} steps", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"
-            ),
-            Box("replay", f"{replay.buffer_size:,} transitions", f"learning starts at {replay.learning_starts:,}"),
-            Box("transition batch", f"{replay.transition_batch_size:,} transitions", "for Q and policy"),
-            *(
-                [
-                    Box(
-                        "reward batch",
-                        f"{replay.rrd_batch_size:,} timesteps",
-                        f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
-                    )
-                ]
-                if replay.num_subsequences
-                else []
-            ),
-            Box(
-                "iteration",
-                f"{replay.train_batches:,} gradient steps",
-                f"{replay.updates_per_step:.3g} an environment step",
-            ),
-            _run(plan),
-        ]
-    dropped = f", {plan.dropped:,} left out" if plan.dropped else ""
+        return _replay_boxes(plan, plan.replay)
+    dropped = f", {plan.dropped:,} omitted" if plan.dropped else ""
     return [
         Box("environments", f"N = {plan.num_envs:,}", "in parallel"),
         Box("rollout", f"{plan.rollout_size:,} samples", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"),
         Box("minibatches", f"{plan.num_minibatches:,} × {plan.minibatch_size:,}", f"shuffled{dropped}"),
-        Box("epochs", f"{plan.num_epochs:,}", f"each sample used {plan.sample_reuse:.3g}×"),
+        Box("epochs", f"{plan.num_epochs:,}", f"each sample is used {plan.sample_reuse:.3g}×"),
         Box(
             "update",
             f"{plan.gradient_steps_per_update:,} gradient steps",
             f"{plan.num_epochs:,} epochs × {plan.num_minibatches:,}",
         ),
-        _run(plan),
+        _run_box(plan),
     ]
 
 
-def _run(plan: Plan) -> Box:
+def _replay_boxes(plan: Plan, replay: ReplayPlan) -> list[Box]:
+    subsequences = Box(
+        "reward batch",
+        f"{replay.rrd_batch_size:,} timesteps",
+        f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
+    )
+    return [
+        Box("collect", f"{replay.steps_per_iteration:,} steps", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"),
+        Box("replay buffer", f"{replay.buffer_size:,} transitions", f"learning starts at {replay.learning_starts:,}"),
+        Box("transition batch", f"{replay.transition_batch_size:,} transitions", "for critics and policy"),
+        *([subsequences] if replay.num_subsequences else []),
+        Box(
+            "iteration",
+            f"{replay.train_batches:,} gradient steps",
+            f"{replay.updates_per_step:.3g} per environment step",
+        ),
+        _run_box(plan),
+    ]
+
+
+def _run_box(plan: Plan) -> Box:
     if plan.num_updates is None or plan.actual_timesteps is None:
-        return Box("run", "repeat", "no budget given")
+        return Box("run", "repeat", "no budget")
     return Box(
         "run",
         f"{plan.num_updates:,} updates",
@@ -71,8 +67,8 @@ def _run(plan: Plan) -> Box:
 
 
 def text(plan: Plan) -> str:
-    """Boxes from top to bottom, for a terminal."""
-    boxes = stations(plan)
+    """Return the diagram as text, boxes from top to bottom."""
+    boxes = diagram_boxes(plan)
     width = max(len(line) for box in boxes for line in (f"{box.title}: {box.number}", box.detail)) + 2
     lines = []
     for i, box in enumerate(boxes):
@@ -87,8 +83,8 @@ def text(plan: Plan) -> str:
 
 
 def mermaid(plan: Plan) -> str:
-    """A Mermaid flowchart, for a README or an issue."""
-    boxes = stations(plan)
+    """Return the diagram as a Mermaid flowchart."""
+    boxes = diagram_boxes(plan)
     lines = ["flowchart LR"]
     lines += [f'    s{i}["<b>{box.title}</b><br/>{box.number}<br/>{box.detail}"]' for i, box in enumerate(boxes)]
     lines += [f"    s{i} --> s{i + 1}" for i in range(len(boxes) - 1)]
@@ -107,14 +103,14 @@ _STYLE = (
 
 
 def svg(plan: Plan) -> str:
-    """A self-contained picture with the plan's numbers, light and dark."""
-    boxes = stations(plan)
+    """Return the diagram as a self-contained SVG with a light and a dark theme."""
+    boxes = diagram_boxes(plan)
     widths = [max(120.0, 10.5 * len(box.number) + 24, 6.6 * len(box.detail) + 24) for box in boxes]
     width = round(2 * _MARGIN + sum(widths) + (len(boxes) - 1) * _GAP)
     height = 2 * _MARGIN + _HEIGHT + 44
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'role="img" aria-label="Flow of a plan: rollout, minibatches, updates">',
+        'role="img" aria-label="Data flow of a plan: rollout, minibatches, updates">',
         f"<style>{_STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="#3b6fb5"/></marker></defs>',

@@ -1,26 +1,26 @@
-"""How a minibatch is laid over the machine: logical shards and microbatches, by formula and never by timing."""
+"""Default numbers of shards and microbatches: computed from the sizes, never measured, so that runs reproduce."""
 
 from __future__ import annotations
 
 from rollshape.geometry.divisors import divisors
 
-SHARD_SAMPLES = 256  # of a minibatch: with fewer a second core costs more than it brings (benchmarks/train.py)
-CACHE_BYTES = 1_000_000  # for the activations of a microbatch: a core's second-level cache
-SMALLEST = 64  # samples of a microbatch, below which the calls cost more than the cache saves
-COPIES = 3  # of each activation: itself, its derivative, its error
+SHARD_SAMPLES = 256  # per shard of a minibatch; with fewer, a second core does not pay off (benchmarks/train.py)
+CACHE_BYTES = 1_000_000  # for the activations of a microbatch: the L2 cache of a core
+SMALLEST = 64  # samples per microbatch; with fewer, the overhead exceeds the gain
+COPIES = 3  # of each activation: value, derivative, error
 FLOAT = 4
 
 
 def auto_shards(num_envs: int, minibatch_size: int) -> int:
-    """Two where the environments and every minibatch have two halves that are worth a core each, else one."""
+    """Return 2 if environments and minibatches can be halved and the halves are large enough, else 1."""
     halves = num_envs % 2 == 0 and minibatch_size % 2 == 0
     return 2 if halves and minibatch_size >= 2 * SHARD_SAMPLES else 1
 
 
 def auto_microbatch(activations: int, part: int) -> int:
-    """The largest divisor of a shard's part of a minibatch whose activations fit the cache.
+    """Return the largest divisor of a shard's minibatch size whose activations fit into the cache.
 
-    Where the divisors leave less than a quarter of what would fit, the part stays whole.
+    If all such divisors use less than a quarter of the cache, the shard's minibatch is not split.
     """
     fits = max(SMALLEST, CACHE_BYTES // (COPIES * FLOAT * max(1, activations)))
     if part <= fits:

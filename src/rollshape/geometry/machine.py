@@ -1,4 +1,4 @@
-"""What this machine has: cores and memory, as the process may use them."""
+"""Cores and memory that are available to this process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 @dataclass(frozen=True, slots=True)
 class Machine:
+    """Available cores and memory."""
+
     cores: int
     memory_bytes: int
 
 
 @cache
 def machine() -> Machine:
-    """This machine, with a container's memory limit where one is set."""
+    """Return the resources of this machine; a container's memory limit applies."""
     import psutil
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

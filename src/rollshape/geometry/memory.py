@@ -1,26 +1,25 @@
-"""Bytes before launch: what a plan holds at its peak, and what it merely moves."""
+"""Memory estimates before launch: what a run holds at its peak, and what it transfers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, did_you_mean
 from rollshape.formatting import format_bytes
 from rollshape.geometry.layout import auto_microbatch, auto_shards
 from rollshape.geometry.machine import machine
 from rollshape.geometry.request import Request
 
 FLOAT = 4
-PROGRAM_BYTES = 400_000_000  # measured for JAX on a CPU (benchmarks/memory.py); most of it is the compiler's
+PROGRAM_BYTES = 400_000_000  # measured for JAX on a CPU (benchmarks/memory.py), mostly the compiler
 _DTYPE_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
     "uint32": 4, "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
 }  # fmt: skip
-_NATURE_SMALLEST_SIDE = 36  # below it the strides leave nothing of the picture
-
-
+_NATURE_SMALLEST_SIDE = 36  # smaller images have no pixels left after the strides
 _PARTS = (
     "rollout_bytes", "minibatch_bytes", "parameter_bytes", "optimizer_bytes", "activation_bytes",
     "env_bytes", "replay_bytes", "copy_bytes", "program_bytes",
@@ -29,7 +28,7 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of one run. `peak_bytes` is held at once; `traffic_bytes` only passes by in an iteration."""
+    """Memory of one run in bytes. `peak_bytes` is held at once; `traffic_bytes` is transferred per iteration."""
 
     rollout_bytes: int
     minibatch_bytes: int
@@ -38,8 +37,8 @@ class Memory:
     activation_bytes: int
     env_bytes: int
     replay_bytes: int
-    copy_bytes: int  # the rollout once more: as it was collected, and as the update reads it
-    program_bytes: int  # what compiling and running take, whatever the shape
+    copy_bytes: int  # a second copy of the rollout, in the layout that the update reads
+    program_bytes: int  # compiler and runtime, independent of the shape
     peak_bytes: int
     traffic_bytes: int
     machine_bytes: int
@@ -48,28 +47,37 @@ class Memory:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Memory:
+        """Return the estimate that `to_dict` wrote."""
+        return cls(**{field.name: document[field.name] for field in fields(cls)})
+
 
 def dtype_bytes(name: str) -> int:
+    """Return the bytes of one element of a dtype."""
     try:
         return _DTYPE_BYTES[str(name).lower()]
     except KeyError:
         known = ", ".join(_DTYPE_BYTES)
-        raise RequestError("choice", f"obs_dtype {name!r} is not known.", f"Choose one of {known}.") from None
+        raise RequestError(
+            "choice", f"Unknown obs_dtype {name!r}.", f"{did_you_mean(str(name), _DTYPE_BYTES)}Use one of {known}."
+        ) from None
 
 
 def observation_bytes(request: Request) -> int:
-    """Bytes of one observation; 0 while the observation is not known."""
+    """Return the bytes of one observation; 0 if its shape is unknown."""
     return math.prod(request.obs_shape) * dtype_bytes(request.obs_dtype) if request.obs_shape else 0
 
 
 def action_bytes(request: Request) -> int:
+    """Return the bytes of one action."""
     return FLOAT * (request.action_dim or 1) if request.action_kind == "continuous" else FLOAT
 
 
 def picture_layers(height: int, width: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
-    """((channels, kernel, stride) of each convolution, features behind them) of the usual small CNN.
+    """Return ((channels, kernel, stride) of each convolution, number of features) of the default CNN.
 
-    That of Mnih et al. 2015, or one layer for grids such as MinAtar's 10 × 10.
+    It is that of Mnih et al. 2015, or a single layer for small grids such as MinAtar's 10 × 10.
     """
     if min(height, width) >= _NATURE_SMALLEST_SIDE:
         return ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512
@@ -77,7 +85,7 @@ def picture_layers(height: int, width: int) -> tuple[tuple[tuple[int, int, int],
 
 
 def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(parameters, activations, features) of the encoder of one picture; a convolution keeps the patches it sees."""
+    """Return (parameters, activations, features) of an image encoder; a convolution also stores its input patches."""
     channels = min(obs_shape[0], obs_shape[-1])
     height, width = obs_shape[:2] if channels == obs_shape[-1] else obs_shape[1:]
     layers, features = picture_layers(height, width)
@@ -92,7 +100,7 @@ def _encoder(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def network_size(request: Request, *heads: int) -> tuple[int, int]:
-    """(parameters, activations of one sample) of towers with these outputs; a picture's encoder is shared by them."""
+    """Return (parameters, activations per sample) of MLPs with these output sizes; they share an image encoder."""
     obs_shape = request.obs_shape or (1,)
     if len(obs_shape) == 3:
         parameters, activations, width = _encoder(obs_shape)
@@ -108,8 +116,8 @@ def network_size(request: Request, *heads: int) -> tuple[int, int]:
 
 
 def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibatch_size: int) -> Memory:
-    """PPO, A2C, REINFORCE: the rollout, one minibatch of it with its activations, network and Adam."""
-    # Beside observation and action: log π, V, reward, advantage, return, value after a cut, two flags.
+    """Estimate on-policy memory: the rollout, one minibatch with its activations, the network and Adam."""
+    # In addition to observation and action: log π, V, reward, advantage, return, bootstrap value, two flags.
     sample = observation_bytes(request) + action_bytes(request) + 6 * FLOAT + 2
     parameters, activations = network_size(request, request.action_dim or 1, 1)
     shards = auto_shards(num_envs, minibatch_size)
@@ -121,7 +129,9 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
         minibatch_bytes=minibatch_size * sample,
         parameter_bytes=FLOAT * parameters,
         optimizer_bytes=3 * FLOAT * parameters,  # gradient and Adam's two moments
-        activation_bytes=round(1.25 * FLOAT * at_once * activations),  # kept forward, and the errors of a layer
+        activation_bytes=round(
+            1.25 * FLOAT * at_once * activations
+        ),  # of the forward pass, and the gradients of one layer
         copy_bytes=rollout_size * sample,
     )
 
@@ -135,14 +145,14 @@ def replay_memory(
     rrd_batch_size: int,
     train_batches: int,
 ) -> Memory:
-    """SAC, and RRD on it: the replay holds an observation once; a batch holds it with its successor.
+    """Estimate the memory of SAC and RRD: the buffer stores each observation once, a batch with its successor.
 
-    Beside observation and action a place of the replay has a reward, a link to its episode and its kind.
+    In addition to observation and action, a slot of the buffer has a reward, an episode index and its type.
     """
     observation, action = observation_bytes(request), action_bytes(request)
     batch = (transition_batch_size + rrd_batch_size) * (2 * observation + action + FLOAT + 1)
-    parameters, activations = network_size(request, request.action_dim or 1)  # a tower with an encoder of its own
-    trained, copies = 4 if rrd_batch_size else 3, 2  # policy, twin critics and reward network; the critics' targets
+    parameters, activations = network_size(request, request.action_dim or 1)  # each network has its own encoder
+    trained, copies = 4 if rrd_batch_size else 3, 2  # policy, twin critics, reward network; target critics
     return _total(
         request,
         num_envs,
@@ -156,8 +166,8 @@ def replay_memory(
 
 
 def _total(request: Request, num_envs: int, *, traffic_bytes: int = 0, **parts: int) -> Memory:
-    held = {"env_bytes": num_envs * (request.env_bytes or 0), "program_bytes": PROGRAM_BYTES}
-    parts = {**dict.fromkeys(_PARTS, 0), **parts, **held}
+    fixed = {"env_bytes": num_envs * (request.env_bytes or 0), "program_bytes": PROGRAM_BYTES}
+    parts = {**dict.fromkeys(_PARTS, 0), **parts, **fixed}
     return Memory(
         **parts,
         traffic_bytes=traffic_bytes,
@@ -167,18 +177,18 @@ def _total(request: Request, num_envs: int, *, traffic_bytes: int = 0, **parts: 
     )
 
 
-def check_memory(memory: Memory, fitting: dict[str, int]) -> None:
-    """More than the machine has is an error before anything starts; `fitting` is a shape that would fit."""
+def check_memory(memory: Memory, alternative: dict[str, int]) -> None:
+    """Raise a RequestError if the peak exceeds the machine's memory; `alternative` are sizes that fit, if any."""
     if memory.peak_bytes <= memory.machine_bytes:
         return
     parts = {name: size for name, size in memory.to_dict().items() if name in _PARTS}
-    heaviest = max(parts, key=lambda name: parts[name])
-    shape = ", ".join(f"{name} {value:,}" for name, value in fitting.items())
+    largest = max(parts, key=lambda name: parts[name])
+    sizes = ", ".join(f"{name} {value:,}" for name, value in alternative.items())
     raise RequestError(
         "memory",
-        f"The run would hold {format_bytes(memory.peak_bytes)} at its peak; this machine has "
-        f"{format_bytes(memory.machine_bytes)}. The largest part is {heaviest.removesuffix('_bytes')}, "
-        f"{format_bytes(parts[heaviest])}.",
-        f"This fits: {shape}." if fitting else "Not even one sample fits.",
-        [fitting] if fitting else (),
+        f"The run needs {format_bytes(memory.peak_bytes)} of memory; this machine has "
+        f"{format_bytes(memory.machine_bytes)}. Largest part: {largest.removesuffix('_bytes')}, "
+        f"{format_bytes(parts[largest])}.",
+        f"These sizes fit: {sizes}." if alternative else "Even a single sample does not fit; use another machine.",
+        [alternative] if alternative else (),
     )

@@ -1,4 +1,4 @@
-"""How a rollout is cut: the automatic minibatch, and what happens to a remainder."""
+"""Splitting a rollout into minibatches: the automatic size, and what happens to a remainder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from rollshape.geometry.divisors import (
-    cofactor,
-    is_prime,
-    surrounding_multiples,
-)
+from rollshape.geometry.divisors import cofactor, is_prime, surrounding_multiples
 
 MOST_MINIBATCHES = 32
 SMALLEST_AUTO_MINIBATCH = 32
@@ -19,76 +15,76 @@ SMALLEST_AUTO_MINIBATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A minibatch size chosen by rule, and why."""
+    """An automatically chosen minibatch size, and the reason for it."""
 
     size: int
     reason: str
 
 
-def wanted_minibatches(rollout_size: int) -> int:
-    """Into how many minibatches the automatic rule wants to cut: 4 from 1024 samples, 2 from 256, else 1."""
+def target_num_minibatches(rollout_size: int) -> int:
+    """Return how many minibatches the automatic rule aims for: 4 from 1024 samples, 2 from 256, else 1."""
     if rollout_size >= 1024:
         return 4
     return 2 if rollout_size >= 256 else 1
 
 
-def _by_nearness(wanted: int) -> tuple[int, ...]:
-    """Numbers of minibatches worth trying, the nearest ratio to the wanted one first, ties to fewer."""
-    return tuple(sorted(range(2, MOST_MINIBATCHES + 1), key=lambda k: (max(k / wanted, wanted / k), k)))
+def _candidates(target: int) -> tuple[int, ...]:
+    """Return numbers of minibatches to try, by their ratio to the target; ties go to fewer minibatches."""
+    return tuple(sorted(range(2, MOST_MINIBATCHES + 1), key=lambda k: (max(k / target, target / k), k)))
 
 
-_CANDIDATES = {wanted: _by_nearness(wanted) for wanted in (2, 4)}
-_RANGES = {4: "from 1,024 samples up", 2: "from 256 to 1,023 samples", 1: "below 256 samples"}
+_CANDIDATES = {target: _candidates(target) for target in (2, 4)}
+_RANGES = {4: "1,024 samples or more", 2: "256 to 1,023 samples", 1: "fewer than 256 samples"}
 
 
 def automatic_minibatch(rollout_size: int) -> Choice:
-    """The automatic minibatch: rollout/4, /2 or /1 by size, or the nearest divisor that is a good one.
+    """Return the automatic minibatch size: rollout/4, /2 or /1 by size, or the nearest useful divisor.
 
-    Good means 2 to 32 minibatches of at least 32 samples. A rollout without one (a prime, or a prime
-    times almost nothing) is trained as a whole.
+    Useful means 2 to 32 minibatches of at least 32 samples. A rollout without such a divisor (a prime, or a prime
+    times a small factor) is trained as a whole.
     """
-    wanted = wanted_minibatches(rollout_size)
-    if wanted == 1:
-        return Choice(rollout_size, f"the whole rollout: {_RANGES[1]}")
-    if rollout_size % wanted == 0:
-        return Choice(rollout_size // wanted, f"rollout/{wanted}: {_RANGES[wanted]}")
-    for count in _CANDIDATES[wanted]:
+    target = target_num_minibatches(rollout_size)
+    if target == 1:
+        return Choice(rollout_size, f"whole rollout for {_RANGES[1]}")
+    if rollout_size % target == 0:
+        return Choice(rollout_size // target, f"rollout/{target} for {_RANGES[target]}")
+    for count in _CANDIDATES[target]:
         size, rest = divmod(rollout_size, count)
         if rest == 0 and size >= SMALLEST_AUTO_MINIBATCH:
-            return Choice(size, f"rollout/{count}: the divisor nearest to rollout/{wanted}, which does not divide")
-    why = "is prime" if is_prime(rollout_size) else "has no divisor that leaves 2 to 32 minibatches"
-    return Choice(rollout_size, f"the whole rollout: {rollout_size:,} {why}")
+            return Choice(size, f"rollout/{count}: {target} minibatches do not divide the rollout, {count} do")
+    why = "is prime" if is_prime(rollout_size) else "has no divisor that gives 2 to 32 minibatches"
+    return Choice(rollout_size, f"whole rollout: {rollout_size:,} {why}")
 
 
-def shapes_dividing(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
-    """The nearest shapes, changing one of N and T, whose rollout is a multiple of size; nearest first."""
+def nearest_shapes(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
+    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first."""
     shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
     shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
     rollout = num_envs * num_steps
 
     def distance(shape: tuple[int, int]) -> tuple[float, bool]:
         ratio = shape[0] * shape[1] / rollout
-        return max(ratio, 1 / ratio), shape[1] == num_steps  # at equal distance the steps give way
+        return max(ratio, 1 / ratio), shape[1] == num_steps  # at equal distance, change the steps
 
     return [{"num_envs": n, "num_steps": t} for n, t in sorted(set(shapes), key=distance)]
 
 
 class Remainder(StrEnum):
-    """What becomes of the samples that do not fill a minibatch."""
+    """What happens to the samples that do not fill a minibatch."""
 
     REFUSE = "refuse"  # an exception before training
-    DROP = "drop"  # left out of the epoch
+    DROP = "drop"  # omitted from the epoch
     SHORT = "short"  # a smaller last minibatch
     MERGE = "merge"  # added to the last full minibatch
     WRAP = "wrap"  # the last minibatch is filled with samples of the next epoch
-    BALANCE = "balance"  # spread: the first minibatches are one sample larger
+    BALANCE = "balance"  # the first minibatches are one sample larger
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """One epoch over a rollout: `num_minibatches` gradient steps.
 
-    All have `minibatch_size` samples, but the last, and the first `larger` ones, which have one more.
+    All have `minibatch_size` samples, except the last one, and the first `larger` ones, which have one more.
     """
 
     rollout_size: int
@@ -99,12 +95,12 @@ class Split:
     larger: int = 0
 
     def sizes(self) -> list[int]:
-        """Samples of each minibatch, in order."""
+        """Return the size of each minibatch, in order."""
         equal = [self.minibatch_size] * (self.num_minibatches - 1) + [self.last_minibatch_size]
         return [size + (i < self.larger) for i, size in enumerate(equal)]
 
     def bounds(self) -> Iterator[tuple[int, int]]:
-        """Half-open index ranges of the minibatches in the epoch's permutation of the rollout."""
+        """Yield the half-open index range of each minibatch in the epoch's permutation of the rollout."""
         start = 0
         for size in self.sizes():
             yield start, start + size
@@ -112,7 +108,7 @@ class Split:
 
 
 def split(rollout_size: int, minibatch_size: int, remainder: Remainder = Remainder.REFUSE) -> Split:
-    """Cut a rollout into minibatches of a size; a remainder is treated as asked, and refused by default."""
+    """Split a rollout into minibatches of a given size; by default a remainder is refused."""
     if minibatch_size >= rollout_size and remainder is not Remainder.REFUSE:
         return Split(rollout_size, rollout_size, 1, rollout_size)
     full, rest = divmod(rollout_size, minibatch_size)
@@ -131,7 +127,7 @@ def split(rollout_size: int, minibatch_size: int, remainder: Remainder = Remaind
 
 
 def split_by_count(rollout_size: int, num_minibatches: int, remainder: Remainder = Remainder.REFUSE) -> Split:
-    """Cut a rollout into minibatches of floor(rollout/K); dropping and balancing keep K, a short one is extra."""
+    """Split a rollout into K minibatches of floor(rollout/K); a SHORT remainder adds one more minibatch."""
     size = rollout_size // num_minibatches
     if remainder is Remainder.DROP:
         return Split(rollout_size, size, num_minibatches, size, dropped=rollout_size - num_minibatches * size)

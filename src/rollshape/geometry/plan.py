@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.cut import FULL_BATCH, MinibatchSource, cut_rollout
+from rollshape.geometry.algorithms import REPLAY_ALGORITHMS, RULES, Algo
 from rollshape.geometry.memory import Memory, check_memory, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
-from rollshape.geometry.request import REPLAY_ONLY, Request, checked
-from rollshape.geometry.rules import Finding, findings
-from rollshape.geometry.solve import agreeing, solve_shape
-
-DEFAULT_EPOCHS = 4
+from rollshape.geometry.partition import MinibatchSource, partition_rollout
+from rollshape.geometry.request import REPLAY_SIZES, Request, validate
+from rollshape.geometry.rules import Finding, check_rules
+from rollshape.geometry.solve import consistent_alternative, solve_shape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay:
-    """The four batch sizes of RRD, and how often they are drawn; SAC has no subsequences.
+class ReplayPlan:
+    """The batch sizes of an algorithm with a replay buffer; the subsequence sizes are 0 for SAC.
 
-    The replay has `slots_per_env` places for each environment: one for a transition, one for where an episode ended.
+    The buffer has `slots_per_env` slots for each environment: one per transition, and one per end of an episode.
     """
 
     transition_batch_size: int
@@ -37,14 +37,14 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All sizes of a run. Budget fields are None until a budget is asked for.
+    """All sizes of a run. The fields that depend on a budget are None if no budget is given.
 
-    `gradient_steps = num_updates × gradient_steps_per_update`, which is num_epochs × num_minibatches. GAE bootstraps
-    after `gae_window` steps, the same as num_steps but for libraries that cut trajectories shorter. `dropped` samples
-    are left out of each epoch (0 unless a remainder was accepted), and the last minibatch may be shorter or longer.
+    `gradient_steps = num_updates × gradient_steps_per_update`, and the latter is num_epochs × num_minibatches. GAE
+    bootstraps after `gae_window` steps, which is num_steps except for libraries that use shorter trajectories. Each
+    epoch omits `dropped` samples (0 unless a remainder was accepted), and its last minibatch may have another size.
     """
 
-    algo: str
+    algo: Algo
     num_envs: int
     num_steps: int
     gae_window: int
@@ -65,13 +65,13 @@ class Plan:
     sample_reuse: float
     chosen: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
-    replay: Replay | None = None
+    replay: ReplayPlan | None = None
     memory: Memory | None = None
     findings: tuple[Finding, ...] = ()
 
     @property
     def split(self) -> Split:
-        """How one epoch cuts the rollout."""
+        """The minibatches of one epoch."""
         return Split(
             self.rollout_size,
             self.minibatch_size,
@@ -81,13 +81,16 @@ class Plan:
             self.larger_minibatches,
         )
 
-    def judged(self, found: tuple[Finding, ...]) -> Plan:
-        """The plan with its findings, set before anybody holds it: a copy of 25 fields is a third of planning."""
-        object.__setattr__(self, "findings", found)
+    def attach_findings(self, findings: tuple[Finding, ...]) -> Plan:
+        """Set the findings of a plan that was just created, and return it.
+
+        Findings depend on the plan, so they come last. Copying all fields would take a third of the planning time.
+        """
+        object.__setattr__(self, "findings", findings)
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON-ready values; RRD's sizes stand beside the others."""
+        """Return the plan as JSON-ready values; the fields of `replay` are at the top level."""
         document = {field.name: getattr(self, field.name) for field in fields(self)}
         replay = document.pop("replay")
         document.update(vars(replay) if replay else {})
@@ -96,72 +99,89 @@ class Plan:
         document["memory"] = self.memory.to_dict() if self.memory else None
         return document
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_dict` wrote; unknown keys are ignored."""
+        values = {field.name: document[field.name] for field in fields(cls) if field.name in document}
+        replay_fields = [field.name for field in fields(ReplayPlan)]
+        if all(name in document for name in replay_fields):
+            values["replay"] = ReplayPlan(**{name: document[name] for name in replay_fields})
+        memory = document.get("memory")
+        values["memory"] = Memory.from_dict(memory) if memory else None
+        values["findings"] = tuple(Finding.from_dict(finding) for finding in document.get("findings", ()))
+        for name in ("chosen", "repaired"):
+            values[name] = tuple(document.get(name, ()))
+        return cls(**values)
+
 
 def plan(request: Request | None = None, /, **changes: Any) -> Plan:
-    """Plan a run from any subset of `Request`'s fields: `plan(num_envs=16, num_steps=16)`."""
-    request = checked(replace(request, **changes) if request else Request(**changes))
-    if request.algo in ("rrd", "sac"):
+    """Plan a run from any subset of the fields of `Request`: `plan(num_envs=16, num_steps=16)`."""
+    request = validate(replace(request, **changes) if request else Request(**changes))
+    if RULES[request.algo].uses_replay:
         from rollshape.geometry.rrd import plan_replay
 
         return plan_replay(request)
-    for name in REPLAY_ONLY:
+    for name in ("preset", *REPLAY_SIZES):
         if getattr(request, name) is not None:
-            raise RequestError("contradiction", f"{name} belongs to RRD, not to {request.algo}.", "Add --algo rrd.")
-    cut = cut_rollout(request, solve_shape(request))
-    shape, rollout, epochs = cut.shape, cut.split, _epochs(request)
-    drafted = Plan(
+            raise RequestError(
+                "contradiction",
+                f"{name} belongs to RRD and SAC, not to {request.algo}.",
+                f"Leave it out, or use --algo {' or --algo '.join(REPLAY_ALGORITHMS)}.",
+            )
+    partition = partition_rollout(request, solve_shape(request))
+    shape, split, epochs = partition.shape, partition.split, _num_epochs(request)
+    result = Plan(
         algo=request.algo,
         num_envs=shape.num_envs,
         num_steps=shape.num_steps,
         gae_window=shape.num_steps,
         rollout_size=shape.rollout_size,
-        minibatch_size=rollout.minibatch_size,
-        minibatch_source=cut.source,
-        minibatch_reason=cut.reason,
-        num_minibatches=rollout.num_minibatches,
-        last_minibatch_size=rollout.last_minibatch_size,
-        dropped=rollout.dropped,
+        minibatch_size=split.minibatch_size,
+        minibatch_source=partition.source,
+        minibatch_reason=partition.reason,
+        num_minibatches=split.num_minibatches,
+        last_minibatch_size=split.last_minibatch_size,
+        dropped=split.dropped,
         num_epochs=epochs,
-        gradient_steps_per_update=epochs * rollout.num_minibatches,
-        sample_reuse=epochs * (1 - rollout.dropped / shape.rollout_size),
+        gradient_steps_per_update=epochs * split.num_minibatches,
+        sample_reuse=epochs * (1 - split.dropped / shape.rollout_size),
         chosen=shape.chosen + (("num_epochs",) if request.num_epochs is None else ()),
-        repaired=tuple(note for note in (shape.repaired, cut.repaired) if note),
-        memory=_memory(request, shape.num_envs, shape.num_steps, rollout.minibatch_size),
-        **_budget(request.total_timesteps, shape.rollout_size, epochs * rollout.num_minibatches),
+        repaired=tuple(note for note in (shape.repaired, partition.repaired) if note),
+        memory=_memory(request, shape.num_envs, shape.num_steps, split.minibatch_size),
+        **_budget(request.total_timesteps, shape.rollout_size, epochs * split.num_minibatches),
     )
-    return drafted.judged(findings(drafted, request))
+    return result.attach_findings(check_rules(result, request))
 
 
 def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int) -> Memory:
-    """The plan's bytes; more than the machine has is an error, with a smaller shape that fits."""
+    """Estimate the memory; more than the machine has is an error that offers a smaller shape."""
     memory = on_policy_memory(request, num_envs, num_envs * num_steps, minibatch_size)
-    n, t, fits = num_envs, num_steps, memory
-    while fits.peak_bytes > fits.machine_bytes and n * t > 1:
+    n, t, smaller = num_envs, num_steps, memory
+    while smaller.peak_bytes > smaller.machine_bytes and n * t > 1:
         n, t = (n // 2, t) if n > 1 else (n, t // 2)
-        fits = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
-    fitting = {}
-    if fits.peak_bytes <= fits.machine_bytes:
+        smaller = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
+    alternative = {}
+    if smaller.peak_bytes <= smaller.machine_bytes:
         sizes = {"num_envs": n, "num_steps": t, "minibatch_size": _default_minibatch(request, n * t)}
-        fitting = agreeing(request, sizes)
-    check_memory(memory, fitting)
+        alternative = consistent_alternative(request, sizes)
+    check_memory(memory, alternative)
     return memory
 
 
-def _epochs(request: Request) -> int:
-    if request.algo not in FULL_BATCH:
-        return request.num_epochs or DEFAULT_EPOCHS
-    if request.num_epochs not in (None, 1):
+def _num_epochs(request: Request) -> int:
+    rules = RULES[request.algo]
+    if rules.full_batch and request.num_epochs not in (None, 1):
         raise RequestError(
             "full-batch",
-            f"{request.algo} uses a rollout once: num_epochs = {request.num_epochs} contradicts it.",
-            "Leave num_epochs out, or use --algo ppo, whose ratio clipping makes reuse safe.",
+            f"{request.algo} uses each rollout once; num_epochs {request.num_epochs} is not possible.",
+            "Leave num_epochs out, or use --algo ppo, whose clipped ratio makes reuse safe.",
             [{"num_epochs": 1}],
         )
-    return 1
+    return request.num_epochs or rules.default_epochs
 
 
 def _default_minibatch(request: Request, rollout_size: int) -> int:
-    return rollout_size if request.algo in FULL_BATCH else automatic_minibatch(rollout_size).size
+    return rollout_size if RULES[request.algo].full_batch else automatic_minibatch(rollout_size).size
 
 
 def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, Any]:
@@ -172,7 +192,7 @@ def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str,
         raise RequestError(
             "zero-updates",
             f"total_timesteps {total:,} is less than one rollout of {rollout:,} samples: nothing would be trained.",
-            f"The smallest budget that makes an update is {rollout:,}; or collect a smaller rollout.",
+            f"Use total_timesteps {rollout:,} or more, or a smaller rollout.",
             [{"total_timesteps": rollout}],
         )
     return {

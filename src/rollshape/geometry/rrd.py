@@ -1,18 +1,19 @@
-"""Plans with a replay: SAC, and the four batch sizes of randomized return decomposition on it."""
+"""Plans with a replay buffer: SAC, and SAC with randomized return decomposition (RRD)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.geometry.algorithms import RULES, SUBSEQUENCE_ALGORITHMS
 from rollshape.geometry.divisors import surrounding_divisors, surrounding_multiples
 from rollshape.geometry.memory import Memory, check_memory, replay_memory
-from rollshape.geometry.plan import Plan, Replay
-from rollshape.geometry.request import RRD_ONLY, Request
-from rollshape.geometry.rules import findings
+from rollshape.geometry.plan import Plan, ReplayPlan
+from rollshape.geometry.request import SUBSEQUENCE_SIZES, Request, RrdPreset
+from rollshape.geometry.rules import check_rules
 
 _PAPER = {"steps_per_iteration": 100, "learning_starts": 10_000, "buffer_size": 1_000_000}
-PRESETS: dict[str, dict[str, int]] = {
+PRESETS: dict[RrdPreset, dict[str, int]] = {
     "rrd-vector": {
         "transition_batch_size": 256, "train_batches": 25, "rrd_batch_size": 256, "rrd_sample_size": 64, **_PAPER,
     },
@@ -24,42 +25,42 @@ PRESETS: dict[str, dict[str, int]] = {
         "transition_batch_size": 256, "train_batches": 100, "rrd_batch_size": 256, "rrd_sample_size": 64, **_PAPER,
     },
 }  # fmt: skip
-PICTURE_AXES = 3
-_ON_POLICY = ("rollout_size", "num_minibatches", "num_epochs", "num_steps")
+IMAGE_AXES = 3
+_ON_POLICY_SIZES = ("rollout_size", "num_minibatches", "num_epochs", "num_steps")
 
 
 def plan_replay(request: Request) -> Plan:
-    """All sizes of an RRD or SAC run. An iteration is its rollout, a transition batch its minibatch."""
+    """Plan a run with a replay buffer. An iteration takes the place of the rollout, a transition batch that of M."""
     sizes = _sizes(request)
     subsequences, rrd_batch = 0, 0
     repaired: tuple[str, ...] = ()
-    if request.algo == "rrd":
+    if RULES[request.algo].uses_subsequences:
         subsequences, rrd_batch, repaired = _subsequences(request, sizes["rrd_batch_size"], sizes["rrd_sample_size"])
     num_envs, steps = request.num_envs or 1, sizes["steps_per_iteration"]
     if steps % num_envs:
-        legal = surrounding_multiples(steps, num_envs)
+        multiples = surrounding_multiples(steps, num_envs)
         raise RequestError(
             "rollout-split",
             f"steps_per_iteration {steps:,} is not a multiple of num_envs {num_envs:,}.",
-            f"Nearest: steps_per_iteration {' or '.join(f'{size:,}' for size in legal)}.",
-            [{"algo": request.algo, "num_envs": num_envs, "steps_per_iteration": size} for size in legal],
+            f"Nearest: steps_per_iteration {' or '.join(f'{size:,}' for size in multiples)}.",
+            [{"algo": request.algo, "num_envs": num_envs, "steps_per_iteration": size} for size in multiples],
         )
-    replay = Replay(
+    replay = ReplayPlan(
         **{**sizes, "rrd_batch_size": rrd_batch},
         num_subsequences=subsequences,
-        slots_per_env=_slots(request, sizes["buffer_size"], num_envs, steps),
+        slots_per_env=_slots_per_env(request, sizes["buffer_size"], num_envs, steps),
         updates_per_step=sizes["train_batches"] / steps,
     )
-    asked = request.transition_batch_size is not None or request.minibatch_size != "auto"
-    drafted = Plan(
+    user_size = request.transition_batch_size is not None or request.minibatch_size != "auto"
+    result = Plan(
         algo=request.algo,
         num_envs=num_envs,
         num_steps=steps // num_envs,
         gae_window=steps // num_envs,
         rollout_size=steps,
         minibatch_size=replay.transition_batch_size,
-        minibatch_source="user" if asked else "auto",
-        minibatch_reason="as asked" if asked else f"preset {_preset(request)}",
+        minibatch_source="user" if user_size else "auto",
+        minibatch_reason="requested" if user_size else f"preset {_preset(request)}",
         num_minibatches=replay.train_batches,
         last_minibatch_size=replay.transition_batch_size,
         num_epochs=1,
@@ -71,58 +72,66 @@ def plan_replay(request: Request) -> Plan:
         memory=_memory(request, replay, num_envs),
         **_budget(request, replay),
     )
-    return drafted.judged(findings(drafted, request))
+    return result.attach_findings(check_rules(result, request))
 
 
 def _sizes(request: Request) -> dict[str, int]:
-    for name in _ON_POLICY:
+    """Return the requested sizes, completed from the preset."""
+    _check_fields(request)
+    preset = dict(PRESETS[_preset(request)])
+    if not RULES[request.algo].uses_subsequences:
+        preset |= dict.fromkeys(SUBSEQUENCE_SIZES, 0)
+    if request.total_timesteps is not None:  # one slot per transition and one per end of an episode: never full
+        preset["buffer_size"] = min(preset["buffer_size"], 2 * request.total_timesteps)
+    requested = {name: getattr(request, name) for name in preset}
+    if request.minibatch_size != "auto":
+        requested["transition_batch_size"] = request.minibatch_size
+    return {name: preset[name] if value is None else value for name, value in requested.items()}
+
+
+def _check_fields(request: Request) -> None:
+    """Raise a RequestError if a requested size does not belong to the algorithm."""
+    for name in _ON_POLICY_SIZES:
         if getattr(request, name) is not None:
             raise RequestError(
                 "contradiction",
-                f"{name} is an on-policy size; {request.algo.upper()} draws from a replay.",
+                f"{name} is an on-policy size; {request.algo.upper()} samples from a replay buffer.",
                 "Use --steps-per-iteration, --train-batches, --transition-batch-size, --rrd-batch-size and "
                 "--rrd-sample-size.",
             )
-    for name in RRD_ONLY:
-        if request.algo != "rrd" and getattr(request, name) is not None:
-            raise RequestError("contradiction", f"{name} belongs to RRD, not to {request.algo}.", "Add --algo rrd.")
-    if request.minibatch_size != "auto" and request.transition_batch_size not in (
-        None,
-        request.minibatch_size,
-    ):
+    for name in SUBSEQUENCE_SIZES:
+        if not RULES[request.algo].uses_subsequences and getattr(request, name) is not None:
+            raise RequestError(
+                "contradiction",
+                f"{name} belongs to RRD, not to {request.algo}.",
+                f"Leave it out, or use --algo {' or --algo '.join(SUBSEQUENCE_ALGORITHMS)}.",
+            )
+    if request.minibatch_size != "auto" and request.transition_batch_size not in (None, request.minibatch_size):
         raise RequestError(
             "contradiction",
-            f"minibatch_size {request.minibatch_size} is not transition_batch_size {request.transition_batch_size}.",
-            "They are the same thing here; leave minibatch_size out.",
+            f"minibatch_size {request.minibatch_size} differs from transition_batch_size "
+            f"{request.transition_batch_size}.",
+            f"For {request.algo} both mean the same; leave minibatch_size out.",
         )
-    preset = dict(PRESETS[_preset(request)])
-    if request.algo == "sac":
-        preset |= dict.fromkeys(RRD_ONLY, 0)
-    if request.total_timesteps is not None:  # a place for every transition, and for an end behind each: never full
-        preset["buffer_size"] = min(preset["buffer_size"], 2 * request.total_timesteps)
-    asked = {name: getattr(request, name) for name in preset}
-    if request.minibatch_size != "auto":
-        asked["transition_batch_size"] = request.minibatch_size
-    return {name: preset[name] if value is None else value for name, value in asked.items()}
 
 
-def _preset(request: Request) -> str:
-    pictures = request.obs_shape is not None and len(request.obs_shape) == PICTURE_AXES
-    return request.preset or ("rrd-image" if pictures else "rrd-vector")
+def _preset(request: Request) -> RrdPreset:
+    images = request.obs_shape is not None and len(request.obs_shape) == IMAGE_AXES
+    return request.preset or ("rrd-image" if images else "rrd-vector")
 
 
-def _slots(request: Request, buffer_size: int, num_envs: int, steps: int) -> int:
-    """Places of the replay for each environment; an iteration must fit, and for RRD an episode."""
+def _slots_per_env(request: Request, buffer_size: int, num_envs: int, steps: int) -> int:
+    """Return the replay slots per environment; they must hold an iteration and, for RRD, an episode."""
     slots = buffer_size // num_envs
-    least, why = 2 * steps // num_envs, f"an iteration of {steps:,} steps, each of which may end an episode"
+    least, content = 2 * steps // num_envs, f"an iteration of {steps:,} steps, each of which may end an episode"
     length = request.episode_length or 0
-    if request.algo == "rrd" and length + 1 > least:
-        least, why = length + 1, f"an episode of {length:,} steps and where it ends"
+    if RULES[request.algo].uses_subsequences and length + 1 > least:
+        least, content = length + 1, f"an episode of {length:,} steps and its final observation"
     if slots < least:
         raise RequestError(
             "replay-length",
-            f"buffer_size {buffer_size:,} gives each of {num_envs:,} environments {slots:,} places; it needs "
-            f"{least:,}, for {why}.",
+            f"buffer_size {buffer_size:,} gives each of {num_envs:,} environments {slots:,} slots; "
+            f"{least:,} are needed to hold {content}.",
             f"Use buffer_size {least * num_envs:,} or more"
             + (f", or num_envs {buffer_size // least:,} or less." if buffer_size >= least else "."),
             [{"algo": request.algo, "num_envs": num_envs, "buffer_size": least * num_envs}],
@@ -131,35 +140,31 @@ def _slots(request: Request, buffer_size: int, num_envs: int, steps: int) -> int
 
 
 def _subsequences(request: Request, batch: int, sample: int) -> tuple[int, int, tuple[str, ...]]:
-    """(num_subsequences, rrd_batch_size, repairs); a remainder or zero is an error with a fix."""
+    """Return (num_subsequences, rrd_batch_size, repairs); a remainder or zero is an error with a fix."""
     count, rest = divmod(batch, sample)
     if count and not rest:
         return count, batch, ()
-    legal = surrounding_multiples(batch, sample)
+    multiples = surrounding_multiples(batch, sample)
     if request.on_remainder == "fix":
-        nearest = min(legal, key=lambda size: abs(size - batch))
-        return (
-            nearest // sample,
-            nearest,
-            (f"rrd_batch_size {batch:,} → {nearest:,}, a multiple of {sample:,}",),
-        )
-    smaller = [size for size in surrounding_divisors(batch, sample) if size <= sample]
+        nearest = min(multiples, key=lambda size: abs(size - batch))
+        return nearest // sample, nearest, (f"rrd_batch_size {batch:,} → {nearest:,}, a multiple of {sample:,}",)
+    divisor = [size for size in surrounding_divisors(batch, sample) if size <= sample][-1]
     problem = (
         f"drops {rest:,} of {batch:,} timesteps"
         if count
-        else "gives zero subsequences: the reward network never trains"
+        else "gives zero subsequences: the reward network would never be trained"
     )
     raise RequestError(
         "subsequences",
         f"rrd_batch_size {batch:,} / rrd_sample_size {sample:,} {problem}.",
-        f"Use rrd_batch_size {' or '.join(f'{size:,}' for size in legal)}, or rrd_sample_size {smaller[-1]:,}.",
-        [{"algo": "rrd", "rrd_batch_size": size, "rrd_sample_size": sample} for size in legal]
-        + [{"algo": "rrd", "rrd_batch_size": batch, "rrd_sample_size": smaller[-1]}],
+        f"Use rrd_batch_size {' or '.join(f'{size:,}' for size in multiples)}, or rrd_sample_size {divisor:,}.",
+        [{"algo": request.algo, "rrd_batch_size": size, "rrd_sample_size": sample} for size in multiples]
+        + [{"algo": request.algo, "rrd_batch_size": batch, "rrd_sample_size": divisor}],
     )
 
 
-def _budget(request: Request, replay: Replay) -> dict[str, Any]:
-    """Iterations that fit the budget; gradient steps are made in those that end after the warm-up."""
+def _budget(request: Request, replay: ReplayPlan) -> dict[str, Any]:
+    """Return the iterations within the budget; only those that end after the warm-up take gradient steps."""
     total = request.total_timesteps
     if total is None:
         return {}
@@ -172,7 +177,7 @@ def _budget(request: Request, replay: Replay) -> dict[str, Any]:
             "zero-updates",
             f"total_timesteps {total:,} ends before the first gradient step: learning_starts is "
             f"{replay.learning_starts:,} and an iteration has {steps:,} steps.",
-            f"The smallest budget that trains is {least:,}; or lower learning_starts.",
+            f"Use total_timesteps {least:,} or more, or a smaller learning_starts.",
             [{"algo": request.algo, "total_timesteps": least}],
         )
     return {
@@ -183,20 +188,22 @@ def _budget(request: Request, replay: Replay) -> dict[str, Any]:
     }
 
 
-def _memory(request: Request, replay: Replay, num_envs: int) -> Memory:
-    def weigh(buffer_size: int) -> Memory:
+def _memory(request: Request, replay: ReplayPlan, num_envs: int) -> Memory:
+    """Estimate the memory; more than the machine has is an error that offers a smaller buffer."""
+
+    def estimate(buffer_size: int) -> Memory:
         return replay_memory(
             request,
             num_envs=num_envs,
-            buffer_size=buffer_size - buffer_size % num_envs,  # every environment has as many places
+            buffer_size=buffer_size - buffer_size % num_envs,  # every environment has equally many slots
             transition_batch_size=replay.transition_batch_size,
             rrd_batch_size=replay.rrd_batch_size,
             train_batches=replay.train_batches,
         )
 
-    memory, size = weigh(replay.buffer_size), replay.buffer_size
-    while weigh(size).peak_bytes > memory.machine_bytes and size > 1:
+    memory, size = estimate(replay.buffer_size), replay.buffer_size
+    while estimate(size).peak_bytes > memory.machine_bytes and size > 1:
         size //= 2
-    fits = weigh(size).peak_bytes <= memory.machine_bytes
+    fits = estimate(size).peak_bytes <= memory.machine_bytes
     check_memory(memory, {"buffer_size": size} if fits else {})
     return memory

@@ -182,7 +182,7 @@ class HostSource(Source):
         while counted.min() <= length:
             observed, elapsed = env.current.copy(), env.elapsed  # a backend may write over its observations
             action, value = (np.asarray(x) for x in self._act(jax.random.fold_in(key, i), observed))
-            outcome = env.step(env.bounded(action))
+            outcome = env.step(env.clip_action(action))
             i += 1
             final = np.zeros(self.num_envs, np.float32)
             if outcome.truncated.any():
@@ -208,7 +208,7 @@ class HostSource(Source):
         for i in range(env.horizon):
             action, _ = self._act(jax.random.fold_in(key, i), env.current)
             longest = max(longest, int(env.elapsed.max()) + 1)
-            env.step(env.bounded(np.asarray(action)))
+            env.step(env.clip_action(np.asarray(action)))
         return longest
 
     def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:

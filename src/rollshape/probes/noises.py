@@ -171,7 +171,7 @@ def _played(
 
     def step(at: _Branches) -> _Branches:
         act, move = jax.random.split(jax.random.fold_in(key, at.step))
-        outcome = jax.vmap(env.step)(jax.random.split(move, count), at.state, env.bounded(at.action))
+        outcome = jax.vmap(env.step)(jax.random.split(move, count), at.state, env.clip_action(at.action))
         outputs, value = model(normalize_obs(moments, outcome.observation))
         reward = outcome.reward if rewards is None else scale_reward(rewards, outcome.reward)
         error = reward

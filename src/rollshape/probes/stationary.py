@@ -11,7 +11,7 @@ from jax import Array
 from rollshape.agents.distributions import ActionDistribution, sample
 from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import Moments, normalize_obs
-from rollshape.envs.functional import Episode, FunctionalEnv, advance, start
+from rollshape.envs.functional import Episode, FunctionalEnv, start, step_and_reset
 
 BURN_IN = (2, 3)  # episode lengths: at least, and less than
 
@@ -26,9 +26,9 @@ def moved(
 ) -> Episode:
     """One step of all environments under the policy."""
     act, move = jax.random.split(key)
-    action = env.bounded(sample(policy, act, model.actor_fn()(normalize_obs(moments, episodes.observation))))
+    action = env.clip_action(sample(policy, act, model.actor_fn()(normalize_obs(moments, episodes.observation))))
     keys = jax.random.split(move, episodes.steps.shape[0])
-    following: Episode = jax.vmap(advance, (None, 0, 0, 0))(env, keys, episodes, action)[0]
+    following: Episode = jax.vmap(step_and_reset, (None, 0, 0, 0))(env, keys, episodes, action)[0]
     return following
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rollshape.errors import ToldError
+from rollshape.errors import RollshapeError
 from rollshape.studies.store import Result
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
@@ -43,7 +43,7 @@ def execute(
         )
     except MemoryError as error:
         return Result("failed", "out of memory", _text(error))
-    except ToldError as error:
+    except RollshapeError as error:
         cause = {"environment": "environment error", "disk": "disk"}.get(error.rule, "refused")
         return Result("failed", cause, f"{error.message} {error.fix}".strip())
     except Exception as error:  # an environment is somebody's code and may raise anything
@@ -93,7 +93,7 @@ def probes(
             else:
                 found = probe(out, nearest, **asked)
                 document = {**found.to_dict(), "pictures": [picture.packed() for picture in found.pictures]}
-        except ToldError as error:
+        except RollshapeError as error:
             yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
             continue
         except Exception as error:  # as in training: the trial has ended well, whatever its probe does

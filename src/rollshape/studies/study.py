@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from rollshape.errors import RequestError
 from rollshape.files import read_text
-from rollshape.geometry.dialects.yamlfile import Parsed, parse
+from rollshape.geometry.dialects.yamlfile import ConfigFile, parse
 from rollshape.studies.fields import fitted, kinds
 
 KEYS = (
@@ -105,7 +105,7 @@ def _refuse(where: str, problem: str, fix: str) -> NoReturn:
 class _Reader:
     """Plain values → Study; an error names file, line and key."""
 
-    def __init__(self, values: dict[str, Any], name: str, source: str, parsed: Parsed | None) -> None:
+    def __init__(self, values: dict[str, Any], name: str, source: str, parsed: ConfigFile | None) -> None:
         self.values, self.name, self.source, self.parsed = values, name, source, parsed
 
     def fail(self, path: Sequence[str | int], problem: str, fix: str) -> NoReturn:

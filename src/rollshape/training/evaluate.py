@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from rollshape.agents.policy import Policy
-from rollshape.envs.functional import Episode, FunctionalEnv, start, stepped
+from rollshape.envs.functional import Episode, FunctionalEnv, start, step_episode
 
 
 class Score(NamedTuple):
@@ -47,9 +47,9 @@ def _play(env: FunctionalEnv, episodes: int, policy: Policy, key: Array) -> tupl
     def play(carry: tuple[Array, Episode, Array, Array, Array]) -> tuple[Array, Episode, Array, Array, Array]:
         step, running, done, returns, lengths = carry
         act, move = jax.random.split(jax.random.fold_in(rest, step))
-        action = env.bounded(policy.sample(act, running.observation))
+        action = env.clip_action(policy.sample(act, running.observation))
         keys = jax.vmap(jax.random.split)(jax.random.split(move, episodes))[:, 0]  # as in `advance`, without its resets
-        running, outcome = jax.vmap(stepped, (None, 0, 0, 0))(env, keys, running, action)
+        running, outcome = jax.vmap(step_episode, (None, 0, 0, 0))(env, keys, running, action)
         returns = jnp.where(done, returns, outcome.episode_return)
         lengths = jnp.where(done, lengths, outcome.episode_length)
         return step + 1, running, done | outcome.terminated | outcome.truncated, returns, lengths

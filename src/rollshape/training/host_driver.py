@@ -16,7 +16,7 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import normalize_obs
 from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import BY_ENV, REPLICATED, TIME_MAJOR
-from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, staggered_host
+from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, stagger_host
 from rollshape.envs.registry import make_host
 from rollshape.geometry.plan import Plan
 from rollshape.training.driver import STATE_SPEC, Driver, RunState, Times, UpdateMetrics
@@ -67,7 +67,7 @@ class HostDriver(Driver):
             self._lost_episodes = not self.env.restore(snapshot)
             return not self._lost_episodes
         self.env.reset(self.spec.seed)
-        staggered_host(self.spec.stagger, self.env, np.random.default_rng(self.spec.seed))
+        stagger_host(self.spec.stagger, self.env, np.random.default_rng(self.spec.seed))
         return True
 
     def snapshot(self) -> Snapshot:
@@ -127,7 +127,7 @@ class HostDriver(Driver):
             env.reset(int(jax.random.bits(key, (), jnp.uint32)))
             while env.steps < env.horizon:
                 noise = np.asarray(self._draw_noise(jax.random.fold_in(key, env.steps), (num_envs,)))
-                yield env, env.step(env.bounded(np.asarray(act(env.current, noise))))
+                yield env, env.step(env.clip_action(np.asarray(act(env.current, noise))))
         finally:
             env.close()
 
@@ -145,7 +145,7 @@ class HostDriver(Driver):
         for t in range(self.plan.num_steps):
             observations[t], rollout.steps[t] = env.current, env.elapsed
             action = np.asarray(act(env.current, noise[t]))
-            outcome = env.step(env.bounded(action))
+            outcome = env.step(env.clip_action(action))
             ended = outcome.terminated | outcome.truncated
             reward = outcome.true_reward if uses_replay else outcome.reward
             totals += reward

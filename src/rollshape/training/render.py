@@ -12,8 +12,8 @@ import numpy as np
 from jax import Array
 
 from rollshape.agents.policy import Policy
-from rollshape.envs.draw import Frame, artist_for, headless, missing
-from rollshape.envs.functional import FunctionalEnv, Outcome, State
+from rollshape.envs.draw import Frame, make_renderer, missing_dependency, use_headless_pygame
+from rollshape.envs.functional import FunctionalEnv, State, StepResult
 from rollshape.errors import RequestError
 from rollshape.files import atomic_write
 from rollshape.training.compiled_driver import CompiledDriver
@@ -54,7 +54,7 @@ def render_episode(driver: Driver, state: RunState, seed: int, path: Path) -> Re
     if isinstance(driver, HostDriver):
         return _render_host(driver, state, seed, path)
     assert isinstance(driver, CompiledDriver)
-    artist, policy = artist_for(driver.env), driver.policy(state)
+    artist, policy = make_renderer(driver.env), driver.policy(state)
     key = stream_key(seed, "eval", int(state.update))
     length, total = -1, 0.0
 
@@ -70,7 +70,7 @@ def render_episode(driver: Driver, state: RunState, seed: int, path: Path) -> Re
 
 def _render_host(driver: HostDriver, state: RunState, seed: int, path: Path) -> RenderedEpisode:
     """The environment renders itself."""
-    headless()
+    use_headless_pygame()
     length, total = 0, 0.0
 
     def frames() -> Iterator[Frame]:
@@ -79,7 +79,7 @@ def _render_host(driver: HostDriver, state: RunState, seed: int, path: Path) -> 
             length, total = length + 1, total + float(outcome.reward[0])
             if outcome.terminated[0] or outcome.truncated[0]:
                 return
-            yield env.frame()
+            yield env.render()
 
     _write(path, frames(), HOST_FPS)
     return RenderedEpisode(str(path), total, length)
@@ -99,9 +99,9 @@ def play_episode(env: FunctionalEnv, policy: Policy, key: Array) -> Iterator[Epi
 
 
 @partial(jax.jit, static_argnums=0)
-def _step(env: FunctionalEnv, policy: Policy, state: State, observation: Array, key: Array) -> Outcome:
+def _step(env: FunctionalEnv, policy: Policy, state: State, observation: Array, key: Array) -> StepResult:
     act, move = jax.random.split(key)
-    action = env.bounded(policy.sample(act, observation[None])[0])
+    action = env.clip_action(policy.sample(act, observation[None])[0])
     return env.step(jax.random.split(jax.random.split(move, 1)[0])[0], state, action)
 
 
@@ -109,7 +109,7 @@ def _write(path: Path, frames: Iterator[Frame], fps: int) -> None:
     try:
         from PIL import Image
     except ImportError as error:
-        raise missing(error) from None
+        raise missing_dependency(error) from None
     images = (Image.fromarray(np.ascontiguousarray(frame)) for frame in frames)
     with atomic_write(path, then="render it again") as file:
         kind: dict[str, Any] = {"format": FORMATS[path.suffix.lower()], "duration": round(1000 / fps), "loop": 0}

@@ -12,7 +12,7 @@ from jax import Array
 from rollshape.agents.normalizer import Moments, normalize_obs
 from rollshape.agents.policy import Policy
 from rollshape.algorithms.base import Algorithm, Rollout, State
-from rollshape.envs.functional import Episode, FunctionalEnv, Transition, advance
+from rollshape.envs.functional import Episode, FunctionalEnv, Transition, step_and_reset
 
 Act = Callable[[Array, Array], tuple[Array, dict[str, Array]]]  # (observation, noise) → (action, extras)
 Keys = tuple[Array, Array]  # of the policy's and the environments' streams
@@ -62,7 +62,9 @@ def _collect(
     def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, Rollout]:
         observation = normalize_obs(moments, episodes.observation)
         action, extras = act(observation, chance[0])
-        following, outcome = jax.vmap(advance, (None, 0, 0, 0))(env, chance[1], episodes, env.bounded(action))
+        following, outcome = jax.vmap(step_and_reset, (None, 0, 0, 0))(
+            env, chance[1], episodes, env.clip_action(action)
+        )
         row = Rollout(
             observation=observation,
             action=action,

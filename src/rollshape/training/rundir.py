@@ -13,6 +13,7 @@ from typing import Any
 from rollshape import __version__
 from rollshape.errors import RequestError
 from rollshape.files import DISK_FULL, append, atomic_write, disk_errors
+from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint
 from rollshape.training.spec import Spec
 
@@ -79,6 +80,15 @@ class RunDirectory:
         except (AttributeError, TypeError):
             raise RequestError(
                 "run", f"{self.path / 'run.json'} does not hold a valid spec.", "Train again in another directory."
+            ) from None
+
+    def plan(self) -> Plan:
+        """Return the plan of the run."""
+        try:
+            return Plan.from_dict(self.read()["plan"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise RequestError(
+                "run", f"{self.path / 'run.json'} does not hold a valid plan.", "Train again in another directory."
             ) from None
 
     def append(self, row: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ def open_run(path: Path, update: int | None = None, network: Any = None) -> Open
         )
     stored = checkpoint.find(directory.checkpoints, update)
     reserve_devices()
-    driver = new_driver(spec, plan_run(spec), network=network)
+    driver = new_driver(spec, directory.plan(), network=network)
     return OpenedRun(driver, checkpoint.load(stored, driver.start()))
 
 

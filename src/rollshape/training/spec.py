@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from rollshape.algorithms.registry import ALGORITHMS, AlgorithmSettings, check_settings
 from rollshape.errors import RequestError
-from rollshape.geometry.algorithms import Algo
 from rollshape.geometry.plan import Plan, plan
-from rollshape.geometry.request import OnRemainder, Request, RrdPreset
+from rollshape.geometry.request import RolloutSizes, RrdPreset
 
 DEFAULT_TIMESTEPS = 500_000
 OLD_NAMES = {f"normalise_{what}": f"normalize_{what}" for what in ("advantages", "observations", "rewards")}
@@ -24,30 +23,15 @@ class Spec(AlgorithmSettings):
         "CartPole-v1"
     )
     env_kwargs: Annotated[dict[str, Any] | None, "options of the environment, as name=value …"] = None
-    algo: Annotated[Algo, "the algorithm"] = "ppo"
     seed: Annotated[int, "seed of everything random"] = 0
 
-    num_envs: Annotated[int | None, "N, parallel environments"] = None
-    num_steps: Annotated[int | None, "T, steps per environment in a rollout"] = None
-    rollout_size: Annotated[int | None, "N·T, samples per rollout"] = None
-    minibatch_size: Annotated[int | Literal["auto"], "M, samples per gradient step"] = "auto"
-    num_minibatches: Annotated[int | None, "K, gradient steps per epoch (instead of M)"] = None
-    num_epochs: Annotated[int | None, "passes over a rollout"] = None
     total_timesteps: Annotated[int, "budget in environment steps"] = DEFAULT_TIMESTEPS
-    on_remainder: Annotated[OnRemainder, "what to do when the rollout does not divide"] = "error"
 
     stagger: Annotated[Literal["none", "counter", "burn-in"], "how resets are staggered over the environments"] = "none"
     episodic_reward: Annotated[bool, "give an episode's return at its end and no reward before (RRD: always)"] = False
     rrd_preset: Annotated[
         RrdPreset | None, "RRD, SAC: sizes for vectors, for images (default: by the env), the paper's"
     ] = None
-    transition_batch_size: Annotated[int | None, "RRD, SAC: transitions per Q and policy step"] = None
-    train_batches: Annotated[int | None, "RRD, SAC: gradient steps per iteration"] = None
-    steps_per_iteration: Annotated[int | None, "RRD, SAC: environment steps per iteration"] = None
-    rrd_batch_size: Annotated[int | None, "RRD: timesteps per reward-network step"] = None
-    rrd_sample_size: Annotated[int | None, "RRD: timesteps per subsequence"] = None
-    learning_starts: Annotated[int | None, "RRD, SAC: environment steps before the first gradient step"] = None
-    buffer_size: Annotated[int | None, "RRD, SAC: observations in the replay buffer, one per transition"] = None
 
     eval_after: Annotated[float | None, "score fresh episodes once the training return has reached this"] = None
     eval_every: Annotated[int | None, "score fresh episodes every so many timesteps"] = None
@@ -58,8 +42,8 @@ class Spec(AlgorithmSettings):
 
     def plan(self, **facts: Any) -> Plan:
         """Return the sizes of the run; `facts` about the environment add its memory. Raises RequestError."""
-        shared = {field.name for field in fields(Request)} & {field.name for field in fields(self)} - {"learning_rate"}
-        return plan(preset=self.rrd_preset, **{name: getattr(self, name) for name in shared}, **facts)
+        sizes = {field.name: getattr(self, field.name) for field in fields(RolloutSizes)}
+        return plan(**sizes, total_timesteps=self.total_timesteps, preset=self.rrd_preset, **facts)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

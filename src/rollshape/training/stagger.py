@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.envs.functional import Episode, FunctionalEnv, advance
+from rollshape.envs.functional import Episode, FunctionalEnv, step_and_reset
 from rollshape.envs.spaces import Continuous, Discrete
 
 
@@ -26,7 +26,7 @@ def stagger_episodes(mode: str, env: FunctionalEnv, episodes: Episode, key: Arra
     def burn(i: Array, state: Episode) -> Episode:
         move, choose = jax.random.split(jax.random.fold_in(key, i + 1))
         keys = jax.random.split(move, steps.shape[0])
-        following, _ = jax.vmap(advance, (None, 0, 0, 0))(
+        following, _ = jax.vmap(step_and_reset, (None, 0, 0, 0))(
             env, keys, state, _random_actions(env, choose, steps.shape[0])
         )
         is_running = i < steps

@@ -34,7 +34,7 @@ def test_the_two_line_drop_in(capsys: pytest.CaptureFixture[str]) -> None:
         "         num_actors     = 16",
         "         horizon_length = 16",
         "         batch_size     = 256",
-        "         minibatch_size = 128 (auto-calculated) rollout/2: from 256 to 1,023 samples",
+        "         minibatch_size = 128 (auto-calculated) rollout/2 for 256 to 1,023 samples",
         "         mini_epochs    = 8",
     ]
 

@@ -104,7 +104,7 @@ def test_sb3_to_rl_games_in_numbers() -> None:
     assert result.config["truncate_grads"] is True  # without it grad_norm does nothing
     assert result.plan.gradient_steps == 98 * 10 * 16
     lost = "\n".join(result.not_preserved)
-    for word in ("policy: no counterpart", "shuffle", "advantage normalisation", "time limit", "became 100,352"):
+    for word in ("policy: no counterpart", "shuffle", "advantage normalization", "time limit", "changed to 100,352"):
         assert word in lost
 
 
@@ -131,7 +131,7 @@ def test_brax_keeps_rollout_minibatch_and_epochs_and_changes_the_window() -> Non
     assert result.config["batch_size"] * result.config["unroll_length"] == 64
     assert (result.plan.rollout_size, result.plan.minibatch_size, result.plan.num_epochs) == (1024, 64, 3)
     assert "gae_window: 128 in sb3, 64 in brax" in result.not_preserved
-    with pytest.raises(RequestError, match="cannot say this shape: gae_window") as caught:
+    with pytest.raises(RequestError, match="cannot express this shape: gae_window") as caught:
         translate({"n_envs": 8, "n_steps": 128, "batch_size": 64}, "sb3", "brax", strict=True)
     assert caught.value.rule == "strict"
 
@@ -242,6 +242,6 @@ def test_names() -> None:
         "tianshou sample_factory pufferlib baselines_ppo1 baselines_ppo2 dopamine acme rrd"
     )
     assert set(asked.split()) <= set(NAMES)
-    with pytest.raises(RequestError, match="no dialect 'rlgames'") as caught:
+    with pytest.raises(RequestError, match="Unknown dialect 'rlgames'") as caught:
         translate({}, "rlgames", "sb3")
     assert "rl_games" in caught.value.fix

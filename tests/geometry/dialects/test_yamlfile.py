@@ -78,7 +78,7 @@ def test_an_absent_key_is_added_after_its_siblings() -> None:
     assert added == "top:\n  a: 1  # one\n  b: 2\n  c: {d: 3}\n"
     assert edit(parse("{a: 1, c: 3}"), [Edit(("b",), 2)]) == "{a: 1, c: 3, b: 2}"
     assert edit(parse("a: 1"), [Edit(("b",), 2)]) == "a: 1\nb: 2"
-    with pytest.raises(RequestError, match="no place"):
+    with pytest.raises(RequestError, match="cannot be inserted"):
         edit(parse("a: [1]"), [Edit(("b",), 2)])
 
 

@@ -1,4 +1,4 @@
-"""How each library spells a rollout shape: one file a library, both directions."""
+"""How each library configures a rollout shape: one file per library, for reading and writing."""
 
 from rollshape.geometry.dialects.fit import Fit, fit, fit_config
 from rollshape.geometry.dialects.registry import DIALECTS, NAMES, resolve

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
 
 class Acme(Dialect):
-    """`batch_size` counts sequences of `unroll_length` in a learner step, from all actors together."""
+    """`batch_size` is the number of sequences of `unroll_length` per learner step, over all actors."""
 
     name = "acme"
     library = "Acme PPO"
@@ -34,18 +34,18 @@ class Acme(Dialect):
     )
     remainder = Remainder.REFUSE
     remainder_detail = "TypeError: cannot reshape array of {rollout} samples"
-    normalise = Normalise.OFF
+    normalization = Normalization.OFF
     time_limit = TimeLimit.FINAL
-    notes = ("the ends of episodes are padded with zeros, and the padding is trained on",)
+    notes = ("the ends of episodes are padded with zeros, and the padding is used for training",)
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n, window, sequences = self.required(said, "num_envs"), said["num_steps"], said["trajectories"]
-        refusal = f"batch_size {sequences:,} sequences do not come evenly from {n:,} actors" if sequences % n else ""
-        return replace(self.recipe(said, n, window * max(1, round(sequences / n)), refusal), gae_window=window)
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        n, window, sequences = self.required(sizes, "num_envs"), sizes["num_steps"], sizes["trajectories"]
+        refusal = f"batch_size {sequences:,} is not a multiple of {n:,} actors" if sequences % n else ""
+        return replace(self.recipe(sizes, n, window * max(1, round(sequences / n)), refusal), gae_window=window)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         return {
-            **super().say(recipe),
+            **super().emit(recipe),
             "num_steps": recipe.gae_window,
             "trajectories": recipe.rollout_size // recipe.gae_window,
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import Remainder, Split
@@ -39,7 +39,7 @@ class BaselinesPPO2(Dialect):
 
 
 class BaselinesPPO1(Dialect):
-    """One environment a rank; `optim_batchsize` is a rank's share of the minibatch."""
+    """One environment per MPI rank; `optim_batchsize` is the minibatch size per rank."""
 
     name = "baselines_ppo1"
     library = "OpenAI Baselines PPO1"
@@ -59,27 +59,27 @@ class BaselinesPPO1(Dialect):
     )
     fixed = {"value_coef": 1.0}  # noqa: RUF012
     remainder = Remainder.DROP
-    remainder_detail = "leaves out what fills no minibatch of a rank, other samples each epoch"
+    remainder_detail = "omits the samples of a rank that fill no minibatch, different ones in each epoch"
     rounds_up = True
-    normalise = Normalise.ROLLOUT
+    normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.TERMINAL
-    notes = ("max_timesteps counts finished episodes only and is overshot: max_iters is written instead",)
+    notes = ("max_timesteps only counts finished episodes and is exceeded; max_iters is used instead",)
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n, t, share = self.required(said, "num_envs"), said["num_steps"], said["minibatch_size"]
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        n, t, share = self.required(sizes, "num_envs"), sizes["num_steps"], sizes["minibatch_size"]
         refusal = (
-            f"optim_batchsize {share:,} exceeds the {t:,} steps of a rank: no update is ever made" if share > t else ""
+            f"optim_batchsize {share:,} exceeds the {t:,} steps per rank: no update would be made" if share > t else ""
         )
-        drafted = self.recipe({**said, "minibatch_size": share * n}, n, t, refusal)
-        return replace(drafted, num_minibatches=max(1, t // share))
+        recipe = self.recipe({**sizes, "minibatch_size": share * n}, n, t, refusal)
+        return replace(recipe, num_minibatches=max(1, t // share))
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         share = recipe.minibatch_size // recipe.num_envs
-        return {**super().say(recipe), "minibatch_size": share, "total_timesteps": None}
+        return {**super().emit(recipe), "minibatch_size": share, "total_timesteps": None}
 
     def adapt(self, recipe: Recipe) -> Recipe:
         share = nearest_divisor(recipe.num_steps, max(1, recipe.minibatch_size / recipe.num_envs))
-        return self.adapted(recipe, share * recipe.num_envs, recipe.num_steps // share, recipe.num_steps)
+        return self.with_split(recipe, share * recipe.num_envs, recipe.num_steps // share, recipe.num_steps)
 
     def epoch(self, recipe: Recipe) -> Split:
         size, count = recipe.minibatch_size, recipe.num_minibatches

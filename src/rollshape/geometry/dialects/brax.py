@@ -12,9 +12,9 @@ from rollshape.geometry.minibatch import Remainder
 
 
 class Brax(Dialect):
-    """`batch_size` counts trajectories of `unroll_length`: M = batch_size·unroll_length, and num_envs is not in it.
+    """`batch_size` is a number of trajectories of `unroll_length`: M = batch_size·unroll_length, whatever num_envs is.
 
-    An environment unrolls batch_size·num_minibatches/num_envs times an update; GAE ends at each unroll.
+    Each environment unrolls batch_size·num_minibatches/num_envs times per update; GAE ends with each unroll.
     """
 
     name = "brax"
@@ -45,46 +45,46 @@ class Brax(Dialect):
     rounds_up = True
     shuffle = Shuffle.TRAJECTORIES
     time_limit = TimeLimit.MASKED
-    peculiar = ("action_repeat and num_resets_per_eval",)
-    others = frozenset({"num_eval_envs", "episode_length"})
+    unique_features = ("action_repeat and num_resets_per_eval",)
+    other_keys = frozenset({"num_eval_envs", "episode_length"})
     notes = ("GAE is recomputed for every minibatch with the current critic",)
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n, window = self.required(said, "num_envs"), self.required(said, "num_steps")
-        trajectories, count = said["trajectories"], said["num_minibatches"]
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        n, window = self.required(sizes, "num_envs"), self.required(sizes, "num_steps")
+        trajectories, count = sizes["trajectories"], sizes["num_minibatches"]
         refusal = ""
         if trajectories * count % n:
             refusal = f"AssertionError: batch_size * num_minibatches % num_envs ({trajectories} * {count} % {n})"
         steps = max(1, round(trajectories * count / n)) * window
-        drafted = self.recipe({**said, "minibatch_size": trajectories * window}, n, steps, refusal)
-        drafted = replace(drafted, gae_window=window, num_minibatches=count)
-        total = said.get("total_timesteps")
+        recipe = self.recipe({**sizes, "minibatch_size": trajectories * window}, n, steps, refusal)
+        recipe = replace(recipe, gae_window=window, num_minibatches=count)
+        total = sizes.get("total_timesteps")
         if total is None:
-            return drafted
-        # Evaluations and resets cut the run into pieces, each rounded up (train.py).
-        pieces = max((said.get("num_evals") or 0) - 1, 1) * max(said.get("num_resets_per_eval") or 0, 1)
-        step = drafted.rollout_size * (said.get("action_repeat") or 1)
-        return replace(drafted, total_timesteps=total, num_updates=-(-total // (pieces * step)) * pieces)
+            return recipe
+        # Evaluations and resets divide the run into parts, each rounded up (train.py).
+        parts = max((sizes.get("num_evals") or 0) - 1, 1) * max(sizes.get("num_resets_per_eval") or 0, 1)
+        step = recipe.rollout_size * (sizes.get("action_repeat") or 1)
+        return replace(recipe, total_timesteps=total, num_updates=-(-total // (parts * step)) * parts)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         return {
-            **super().say(recipe),
+            **super().emit(recipe),
             "num_steps": recipe.gae_window,
             "trajectories": recipe.minibatch_size // recipe.gae_window,
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return self.adapted_to_windows(recipe)
+        return self.adapt_to_windows(recipe)
 
     def problem(self, recipe: Recipe) -> str:
         return recipe.refusal
 
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        heard = super().hear_hyper(values)
+    def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        hyper = super().parse_hyper(values)
         if values.get("learning_rate_schedule") != "ADAPTIVE_KL":
-            heard.pop("adaptive_kl", None)
-        return heard
+            hyper.pop("adaptive_kl", None)
+        return hyper
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
-        return said | ({"learning_rate_schedule": "ADAPTIVE_KL"} if "desired_kl" in said else {})
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
+        return values | ({"learning_rate_schedule": "ADAPTIVE_KL"} if "desired_kl" in values else {})

@@ -1,4 +1,4 @@
-"""CleanRL, and ManiSkill's PPO, which grew from it."""
+"""CleanRL, and the PPO of ManiSkill, which is based on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rollshape.geometry.minibatch import Remainder
 
 
 class CleanRL(Dialect):
-    """`num_minibatches` is said, `batch_size` and `minibatch_size` are derived (setting them has no effect)."""
+    """`num_minibatches` is configured; `batch_size` and `minibatch_size` are derived (setting them has no effect)."""
 
     name = "cleanrl"
     library = "CleanRL ppo.py"
@@ -30,16 +30,16 @@ class CleanRL(Dialect):
         Key("target_kl", "target_kl"),
     )
     remainder = Remainder.SHORT
-    remainder_detail = "trains further minibatches on the rest; one of a single sample turns the weights to NaN"
+    remainder_detail = "trains on smaller additional minibatches; a minibatch of one sample makes the weights NaN"
     time_limit = TimeLimit.TERMINAL
     schedule: ClassVar[str] = "linear to zero (anneal_lr)"
     value_clip: ClassVar[str] = "clipped (clip_vloss)"
-    others = frozenset({"batch_size", "minibatch_size", "num_iterations"})
-    notes: ClassVar[tuple[str, ...]] = ("target_kl is tested once an epoch, after the step",)
+    other_keys = frozenset({"batch_size", "minibatch_size", "num_iterations"})
+    notes: ClassVar[tuple[str, ...]] = ("target_kl is checked once per epoch, after the last step",)
 
 
 class ManiSkill(CleanRL):
-    """CleanRL's names; V of the final observation is added at every end, true ones included."""
+    """The keys of CleanRL; V of the final observation is added at every end of an episode, also at terminations."""
 
     name = "maniskill"
     library = "ManiSkill ppo.py"
@@ -62,5 +62,5 @@ class ManiSkill(CleanRL):
     time_limit = TimeLimit.FINAL
     schedule = Dialect.schedule
     value_clip = Dialect.value_clip
-    others = CleanRL.others | {"num_eval_envs", "num_eval_steps"}
-    notes: ClassVar[tuple[str, ...]] = ("a success or failure bootstraps like a time limit",)
+    other_keys = CleanRL.other_keys | {"num_eval_envs", "num_eval_steps"}
+    notes: ClassVar[tuple[str, ...]] = ("success and failure bootstrap like a time limit",)

@@ -16,7 +16,7 @@ _MOST_ITERATIONS = 500
 
 
 class Dopamine(Dialect):
-    """One environment; `update_period` is the rollout, and the replay's own batch size must agree with it."""
+    """One environment; `update_period` is the rollout size, and the batch size of the replay buffer must equal it."""
 
     name = "dopamine"
     library = "Dopamine PPO"
@@ -42,30 +42,30 @@ class Dopamine(Dialect):
     time_limit = TimeLimit.IGNORED
     schedule = "linear to zero (create_optimizer.anneal_learning_rate)"
     value_clip = "clipped (clip_critic_loss)"
-    mendable = frozenset({"ReplayBuffer.batch_size"})
+    fixable = frozenset({"ReplayBuffer.batch_size"})
     notes = (
-        "ReplayBuffer.batch_size is what is trained on; nothing checks that it equals update_period",
+        "ReplayBuffer.batch_size samples are used per update; Dopamine does not check that this equals update_period",
         "create_optimizer.anneal_steps counts gradient steps and must be set by hand",
     )
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        if said.get("num_envs") not in (None, 1):
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        if sizes.get("num_envs") not in (None, 1):
             raise RequestError("missing-key", "Dopamine runs one environment.", "Leave --num-envs out.")
-        # What is trained on is the replay's batch, whatever the update period.
-        recipe = self.recipe(said, 1, said.get("ReplayBuffer.batch_size") or self.required(said, "num_steps"))
-        iterations, steps = said.get("num_iterations"), said.get("training_steps")
+        # The batch of the replay buffer is used, regardless of the update period.
+        recipe = self.recipe(sizes, 1, sizes.get("ReplayBuffer.batch_size") or self.required(sizes, "num_steps"))
+        iterations, steps = sizes.get("num_iterations"), sizes.get("training_steps")
         if not iterations or not steps:
             return recipe
         total = iterations * steps
         return replace(recipe, total_timesteps=total, num_updates=self.updates(total, recipe.rollout_size))
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        said = {**super().say(recipe), "ReplayBuffer.batch_size": recipe.rollout_size}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        sizes = {**super().emit(recipe), "ReplayBuffer.batch_size": recipe.rollout_size}
         updates = recipe.num_updates
         if updates:
-            apart = next(d for d in divisors(updates) if d * _MOST_ITERATIONS >= updates)
-            said |= {"num_iterations": updates // apart, "training_steps": apart * recipe.rollout_size}
-        return said
+            interval = next(d for d in divisors(updates) if d * _MOST_ITERATIONS >= updates)
+            sizes |= {"num_iterations": updates // interval, "training_steps": interval * recipe.rollout_size}
+        return sizes
 
     def adapt(self, recipe: Recipe) -> Recipe:
         return super().adapt(replace(recipe, num_envs=1, num_steps=recipe.rollout_size))

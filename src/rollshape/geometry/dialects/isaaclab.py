@@ -1,4 +1,4 @@
-"""Isaac Lab: the agent files of its four libraries, with `--num_envs` beside them."""
+"""Isaac Lab: the agent files of its four libraries; `--num_envs` is a flag of its scripts."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ from rollshape.geometry.dialects.rsl_rl import RslRl
 from rollshape.geometry.dialects.sb3 import SB3
 from rollshape.geometry.dialects.skrl import Skrl
 
-_BY_COUNT = "said as n_minibatches"
+_BY_COUNT = "uses n_minibatches"
 _NUM_ENVS = Key("num_envs", "num_envs", aliases=("scene.num_envs",))
 
 
-def _placed(keys: tuple[Key, ...], prefix: str = "") -> tuple[Key, ...]:
-    """A library's keys where Isaac Lab's file has them; the number of environments is a flag of the script."""
+def _isaaclab_keys(keys: tuple[Key, ...], prefix: str = "") -> tuple[Key, ...]:
+    """Return a library's keys at their place in Isaac Lab's file, with num_envs as a flag of the script."""
     return (_NUM_ENVS, *(replace(key, name=prefix + key.name) for key in keys if key.concept != "num_envs"))
 
 
 class IsaacLabRlGames(RlGames):
-    """rl_games_ppo_cfg.yaml: `num_actors: -1` is filled in by the script; the pinned rl_games asserts divisibility."""
+    """rl_games_ppo_cfg.yaml: the script sets `num_actors: -1`; the pinned version of rl_games asserts divisibility."""
 
     name = "isaaclab:rl_games"
     library = "Isaac Lab with rl_games"
     version = "2.3.2"
     layout = "nested"
     prefix = "params.config."
-    keys = (*_placed(RlGames.keys, prefix), Key(prefix + "num_actors", EXTRA, -1))
+    keys = (*_isaaclab_keys(RlGames.keys, prefix), Key(prefix + "num_actors", EXTRA, -1))
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        return super().hear({**said, "num_envs": said.get("num_envs") or said.get("params.config.num_actors")})
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        return super().parse({**sizes, "num_envs": sizes.get("num_envs") or sizes.get("params.config.num_actors")})
 
 
 class IsaacLabRslRl(RslRl):
-    """rsl_rl_ppo_cfg.py, as its YAML dump has it."""
+    """The YAML dump of rsl_rl_ppo_cfg.py."""
 
     name = "isaaclab:rsl_rl"
     library = "Isaac Lab with RSL-RL"
     version = "2.3.2"
     layout = "nested"
-    keys = _placed(RslRl.keys)
+    keys = _isaaclab_keys(RslRl.keys)
 
 
 class IsaacLabSkrl(Skrl):
-    """skrl_ppo_cfg.yaml: `max_iterations` becomes timesteps = iterations × rollouts."""
+    """skrl_ppo_cfg.yaml: timesteps = `max_iterations` × rollouts."""
 
     name = "isaaclab:skrl"
     library = "Isaac Lab with skrl"
     version = "2.3.2"
     layout = "nested"
-    keys = _placed(Skrl.keys)
+    keys = _isaaclab_keys(Skrl.keys)
 
 
 class IsaacLabSB3(SB3):
-    """sb3_ppo_cfg.yaml: `n_minibatches`, where it is given, overrides `batch_size`."""
+    """sb3_ppo_cfg.yaml: `n_minibatches`, if given, overrides `batch_size`."""
 
     name = "isaaclab:sb3"
     library = "Isaac Lab with Stable-Baselines3"
     version = "2.3.2"
     layout = "nested"
-    keys = (*_placed(SB3.keys), Key("n_minibatches", "num_minibatches"))
+    keys = (*_isaaclab_keys(SB3.keys), Key("n_minibatches", "num_minibatches"))
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        count = said.get("num_minibatches")
-        recipe = super().hear({**said, "minibatch_size": None} if count else said)
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        count = sizes.get("num_minibatches")
+        recipe = super().parse({**sizes, "minibatch_size": None} if count else sizes)
         return replace(recipe, extra={_BY_COUNT: bool(count)})
 
     def adapt(self, recipe: Recipe) -> Recipe:
         return replace(super().adapt(recipe), extra={_BY_COUNT: recipe.extra.get(_BY_COUNT, False)})
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        silent = "minibatch_size" if recipe.extra.get(_BY_COUNT) else "num_minibatches"
-        return {**super().say(recipe), silent: None}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        omitted = "minibatch_size" if recipe.extra.get(_BY_COUNT) else "num_minibatches"
+        return {**super().emit(recipe), omitted: None}
 
 
-FLAVOURS: tuple[Dialect, ...] = (IsaacLabRlGames(), IsaacLabRslRl(), IsaacLabSkrl(), IsaacLabSB3())
+FLAVORS: tuple[Dialect, ...] = (IsaacLabRlGames(), IsaacLabRslRl(), IsaacLabSkrl(), IsaacLabSB3())

@@ -14,7 +14,7 @@ _LARGEST_MICROBATCH = 32_768
 
 
 class PufferLib(Dialect):
-    """Minibatches are whole segments of `bptt_horizon`, drawn by priority; `batch_size` is the rollout."""
+    """Minibatches are whole segments of `bptt_horizon`, sampled by priority; `batch_size` is the rollout size."""
 
     name = "pufferlib"
     library = "PufferLib PuffeRL"
@@ -38,29 +38,29 @@ class PufferLib(Dialect):
         Key("train.max_grad_norm", "max_grad_norm", 1.5),
     )
     remainder = Remainder.DROP
-    remainder_detail = "makes floor(epochs × rollout / minibatch) draws; there is no pass over all data"
+    remainder_detail = "samples floor(epochs × rollout / minibatch) minibatches; there is no full pass over the data"
     rounds_up = True
     shuffle = Shuffle.PRIORITY
     time_limit = TimeLimit.IGNORED
     schedule = "cosine to zero (train.anneal_lr)"
     value_clip = "clipped (train.vf_clip_coef)"
-    mendable = frozenset({"train.max_minibatch_size"})
+    fixable = frozenset({"train.max_minibatch_size"})
     notes = (
-        "its optimiser is Muon by default: a learning rate of Adam does not carry over",
-        "the last step of a segment has no advantage; rewards are clamped to ±1",
+        "the default optimizer is Muon: a learning rate for Adam is not transferable",
+        "the last step of a segment has no advantage; rewards are clipped to ±1",
     )
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        inner = said.get("env.num_envs") or 1
-        n = said.get(OVERRIDE) or self.required(said, "num_envs") * inner
-        window = self.required(said, "num_steps")
-        asked = said.get("rollout_size")
-        rollout = n * window if asked in (None, "auto") else asked
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        inner = sizes.get("env.num_envs") or 1
+        n = sizes.get(OVERRIDE) or self.required(sizes, "num_envs") * inner
+        window = self.required(sizes, "num_steps")
+        configured = sizes.get("rollout_size")
+        rollout = n * window if configured in (None, "auto") else configured
         refusal = ""
         if rollout % (n * window):
             refusal = f"batch_size {rollout:,} is not a multiple of {n:,} agents × bptt_horizon {window:,}"
         steps = max(1, round(rollout / (n * window))) * window
-        return replace(self.recipe(said, n, steps, refusal), gae_window=window)
+        return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
 
     def problem(self, recipe: Recipe) -> str:
         if recipe.refusal:
@@ -74,19 +74,19 @@ class PufferLib(Dialect):
             return f"APIUsageError: minibatch_size {recipe.minibatch_size} % bptt_horizon {recipe.gae_window}"
         return ""
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         inner = recipe.extra.get("env.num_envs") or 1
         most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
-        said = {**super().say(recipe), "num_steps": recipe.gae_window}
+        sizes = {**super().emit(recipe), "num_steps": recipe.gae_window}
         if recipe.num_envs % inner == 0:
-            said["num_envs"] = recipe.num_envs // inner
+            sizes["num_envs"] = recipe.num_envs // inner
         large = recipe.minibatch_size > most
-        return said | ({"train.max_minibatch_size": recipe.minibatch_size} if large else {})
+        return sizes | ({"train.max_minibatch_size": recipe.minibatch_size} if large else {})
 
     def adapt(self, recipe: Recipe) -> Recipe:
         inner = recipe.extra.get("env.num_envs") or 1
-        kept = {"env.num_envs": inner} if recipe.num_envs % inner == 0 else {"env.num_envs": 1}
-        return replace(self.adapted_to_windows(recipe), extra=kept)
+        extra = {"env.num_envs": inner if recipe.num_envs % inner == 0 else 1}
+        return replace(self.adapt_to_windows(recipe), extra=extra)
 
     def epoch(self, recipe: Recipe) -> Split:
         return Split(

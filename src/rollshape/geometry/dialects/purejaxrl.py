@@ -7,7 +7,7 @@ from rollshape.geometry.minibatch import Remainder
 
 
 class PureJaxRL(Dialect):
-    """A dict in upper case; the number of minibatches must divide the rollout."""
+    """A dict with upper-case keys; the number of minibatches must divide the rollout size."""
 
     name = "purejaxrl"
     library = "PureJaxRL ppo.py"
@@ -31,4 +31,4 @@ class PureJaxRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule = "linear to zero (ANNEAL_LR)"
     value_clip = "always clipped"
-    others = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})
+    other_keys = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

@@ -1,4 +1,4 @@
-"""Config ⇄ recipe: a dialect's keys read, checked and written."""
+"""Reading a recipe from a config, and writing a config for a recipe."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A config understood: its recipe, and what was found where."""
+class ParsedConfig:
+    """The result of reading a config: its recipe, and where its keys are."""
 
     recipe: Recipe
     reading: Reading
-    assumed: tuple[str, ...]  # sizes that the config does not say, with the library's default
-    unread: tuple[str, ...] = ()  # hyperparameters that are no numbers: schedules, functions, pairs
+    defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
+    not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
 
 
 def read(
@@ -32,66 +32,72 @@ def read(
     *,
     num_envs: int | None = None,
     key: str | None = None,
-    guesses: Mapping[str, Dialect] | None = None,
+    candidates: Mapping[str, Dialect] | None = None,
     hyper: bool = True,
-) -> Heard:
-    """The recipe of a config in a dialect; `num_envs` overrides what the config says. Sizes only, without `hyper`."""
+) -> ParsedConfig:
+    """Read a config in a dialect; `num_envs` overrides the config. Without `hyper`, read sizes only."""
     if not isinstance(values, Mapping):
         kind = type(values).__name__
-        raise RequestError("file", f"A config is a mapping of names to values, not a {kind}.", "Give a dict.")
-    reading = read_keys(values, dialect, key, guesses)
-    off_policy = sorted(_OFF_POLICY & {name.rpartition(".")[2] for name in reading.others})
+        raise RequestError("file", f"A config must be a mapping of names to values, not a {kind}.", "Give a dict.")
+    reading = read_keys(values, dialect, key, candidates)
+    off_policy = sorted(_OFF_POLICY & {name.rpartition(".")[2] for name in reading.other_keys})
     if len(off_policy) >= 2:
         raise RequestError(
             "family",
-            f"The config trains from a replay ({', '.join(off_policy)}); {dialect.name} here means PPO.",
+            f"The config is off-policy ({', '.join(off_policy)}); only PPO configs of {dialect.name} are supported.",
             "Give a PPO config.",
         )
-    found = {
-        entry.name: _checked(entry, reading.values[entry.name])
+    values_by_name = {
+        entry.name: _convert(entry, reading.values[entry.name])
         for entry in dialect.keys
         if entry.name in reading.values
     }
-    said, assumed = _said(dialect, found)
+    sizes, defaults = _with_defaults(dialect, values_by_name)
     if num_envs is not None:
-        said["num_envs"] = said[OVERRIDE] = whole_number("num_envs", num_envs)
-        assumed = {name: value for name, value in assumed.items() if name not in _environment_keys(dialect)}
-    recipe = dialect.hear(said)
+        sizes["num_envs"] = sizes[OVERRIDE] = whole_number("num_envs", num_envs)
+        defaults = {name: value for name, value in defaults.items() if name not in _environment_keys(dialect)}
+    recipe = dialect.parse(sizes)
     if recipe.rollout_size > MOST_SAMPLES:
         raise RequestError(
-            "whole-number", f"A rollout of {recipe.rollout_size:,} is more than any machine holds.", "Check the sizes."
+            "whole-number",
+            f"A rollout of {recipe.rollout_size:,} samples exceeds the maximum of {MOST_SAMPLES:,}.",
+            "Check the sizes.",
         )
-    odd = [key for key in dialect.hyper_keys if found.get(key.name) is not None and not is_number(found[key.name])]
-    return Heard(
-        replace(recipe, hyper=dialect.hear_hyper(found)) if hyper else recipe,
+    not_numbers = [
+        f"{key.name}: {value!r} is not a number"
+        for key in dialect.hyper_keys
+        if (value := values_by_name.get(key.name)) is not None and not is_number(value)
+    ]
+    return ParsedConfig(
+        replace(recipe, hyper=dialect.parse_hyper(values_by_name)) if hyper else recipe,
         reading,
-        assumed=tuple(f"{name} {value}" for name, value in assumed.items()),
-        unread=tuple(f"{key.name}: {found[key.name]!r} is not a number" for key in odd),
+        defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
+        not_numbers=tuple(not_numbers),
     )
 
 
-def _said(dialect: Dialect, found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sizes by concept and extras by name, with the library's defaults; and the defaults that were taken, by name."""
-    said: dict[str, Any] = {}
-    assumed = {}
+def _with_defaults(dialect: Dialect, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (sizes by concept and extras by name, completed with defaults; the defaults that were used, by name)."""
+    sizes: dict[str, Any] = {}
+    defaults = {}
     for entry in dialect.keys:
         if entry.concept not in SHAPE_CONCEPTS and entry.concept != EXTRA:
             continue
-        value = found.get(entry.name)
-        if value is None and not (entry.name in found and entry.off is None):
+        value = values.get(entry.name)
+        if value is None and not (entry.name in values and entry.off is None):
             value = None if entry.default == -1 else entry.default
             if entry.concept in SHAPE_CONCEPTS and value is not None:
-                assumed[entry.name] = value
-        said[entry.name if entry.concept == EXTRA else entry.concept] = value
-    return said, assumed
+                defaults[entry.name] = value
+        sizes[entry.name if entry.concept == EXTRA else entry.concept] = value
+    return sizes, defaults
 
 
 def _environment_keys(dialect: Dialect) -> set[str]:
     return {key.name for key in dialect.keys if key.concept in ("num_envs", "workers", "envs_per_worker")}
 
 
-def _checked(entry: Key, value: Any) -> Any:
-    """A value of the kind that its key takes; -1 is how several libraries say "not here"."""
+def _convert(entry: Key, value: Any) -> Any:
+    """Return the value in the type of its key; several libraries use -1 for "not set"."""
     if value is None or (value == "auto" and entry.default == "auto"):
         return value
     if entry.concept in SHAPE_CONCEPTS:
@@ -100,7 +106,7 @@ def _checked(entry: Key, value: Any) -> Any:
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
-        words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1's
+        words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1
         value = words.get(value.lower(), value) if isinstance(value, str) else value
         if not isinstance(value, bool):
             raise RequestError("choice", f"{entry.name} must be true or false, got {value!r}.", "Write true or false.")
@@ -111,12 +117,12 @@ def _checked(entry: Key, value: Any) -> Any:
 
 
 def write(recipe: Recipe, dialect: Dialect) -> dict[str, Any]:
-    """The config that says the recipe, in the dialect's own layout."""
-    said, hyper = dialect.say(recipe), dialect.say_hyper(recipe.hyper)
+    """Return the config of a recipe, in the layout of the dialect."""
+    sizes, hyper = dialect.emit(recipe), dialect.emit_hyper(recipe.hyper)
     config: dict[str, Any] = {}
     for entry in dialect.keys:
-        value = hyper.get(entry.name, said.get(entry.name if entry.concept == EXTRA else entry.concept))
-        if value is not None or (entry.off is None and (entry.concept in said or entry.name in hyper)):
+        value = hyper.get(entry.name, sizes.get(entry.name if entry.concept == EXTRA else entry.concept))
+        if value is not None or (entry.off is None and (entry.concept in sizes or entry.name in hyper)):
             _place(config, entry, value, dialect.layout)
     return config
 

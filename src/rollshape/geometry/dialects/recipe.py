@@ -1,4 +1,4 @@
-"""The words that all dialects share: what a config says, whichever library it was written for."""
+"""The common representation of all dialects: the content of a config, independent of the library."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HYPERPARAMETERS = {
-    "learning_rate": "Adam's step size",
-    "gamma": "discount γ",
-    "gae_lambda": "GAE's λ",
+    "learning_rate": "Adam learning rate",
+    "gamma": "discount factor γ",
+    "gae_lambda": "λ of GAE",
     "clip_range": "clip range of the ratio",
     "entropy_coef": "coefficient of the entropy bonus",
-    "value_coef": "factor on mean((V − R)²) in the loss; libraries differ by a ½",
-    "max_grad_norm": "clip of the global gradient norm",
-    "target_kl": "KL at which an update stops early",
-    "adaptive_kl": "KL that an adaptive learning rate steers to",
+    "value_coef": "coefficient of mean((V − R)²); some libraries use half of it",
+    "max_grad_norm": "maximum global gradient norm",
+    "target_kl": "KL divergence that stops an update early",
+    "adaptive_kl": "target KL divergence of an adaptive learning rate",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A config in Rollshape's words.
+    """A config in Rollshape's vocabulary.
 
-    `num_steps` is what an environment contributes to a rollout; `gae_window` is over how many of these steps GAE
-    runs before it bootstraps (the same, but for Brax and PufferLib). `num_minibatches` counts full minibatches.
-    `total_timesteps` is what was asked for, `num_updates` how many rollouts the library makes of it. Where the library
-    refuses the sizes, `refusal` says why, and the sizes are the nearest whole ones.
+    `num_steps` is the number of steps per environment and rollout; `gae_window` is the number of steps after which GAE
+    bootstraps (the same, except for Brax and PufferLib). `num_minibatches` counts full minibatches. `total_timesteps`
+    is the requested budget, `num_updates` the number of rollouts that the library collects. If the library rejects the
+    sizes, `refusal` is the reason, and the sizes are the nearest whole numbers.
     """
 
     num_envs: int
@@ -39,7 +39,7 @@ class Recipe:
     num_updates: int | None = None
     refusal: str = ""
     hyper: Mapping[str, float] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)  # by the dialect's own key name; no other one knows them
+    extra: Mapping[str, Any] = field(default_factory=dict)  # by key name; specific to the dialect
 
     @property
     def rollout_size(self) -> int:

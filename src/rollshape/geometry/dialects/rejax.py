@@ -15,7 +15,7 @@ _EVALUATIONS = 20
 
 
 class Rejax(Dialect):
-    """The budget is rounded up twice, to evaluations of `eval_freq` steps and within each to rollouts."""
+    """The budget is rounded up twice: to evaluations of `eval_freq` steps, and within each to rollouts."""
 
     name = "rejax"
     library = "rejax PPO"
@@ -40,20 +40,20 @@ class Rejax(Dialect):
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped"
     notes = (
-        "max_grad_norm clips single elements there, not the norm: it is not translated",
-        "actor and critic have optimisers of their own, so the value coefficient hardly matters",
+        "max_grad_norm clips single elements instead of the norm, so it is not translated",
+        "actor and critic have separate optimizers, so the value coefficient has little effect",
     )
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        recipe = super().hear(said)
-        total, every = recipe.total_timesteps, said.get("eval_freq")
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        recipe = super().parse(sizes)
+        total, every = recipe.total_timesteps, sizes.get("eval_freq")
         if total is None or not every:
             return recipe
         return replace(recipe, num_updates=-(-total // every) * -(-every // recipe.rollout_size))
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         updates, rollout = recipe.num_updates, recipe.rollout_size
         if updates is None:
-            return super().say(recipe)
-        apart = next(d for d in divisors(updates) if d * _EVALUATIONS >= updates)
-        return {**super().say(recipe), "total_timesteps": updates * rollout, "eval_freq": apart * rollout}
+            return super().emit(recipe)
+        interval = next(d for d in divisors(updates) if d * _EVALUATIONS >= updates)
+        return {**super().emit(recipe), "total_timesteps": updates * rollout, "eval_freq": interval * rollout}

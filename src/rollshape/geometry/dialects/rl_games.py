@@ -8,16 +8,16 @@ from math import gcd
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
 _CENTRAL = "central_value_config.minibatch_size"
-SEQ_LENGTH = 4  # rl_games' default, checked against the rollout even without a recurrent network
+SEQ_LENGTH = 4  # default of rl_games, which checks it even without a recurrent network
 
 
 class RlGames(Dialect):
-    """`minibatch_size` must divide the rollout; `tau` is λ; `grad_norm` does nothing without `truncate_grads`."""
+    """`minibatch_size` must divide the rollout size; `tau` is λ; `grad_norm` has no effect without `truncate_grads`."""
 
     name = "rl_games"
     library = "rl_games PPO"
@@ -46,56 +46,57 @@ class RlGames(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = (
         "ValueError: 'batch_size' ({rollout}) must be divisible by 'minibatch_size' ({minibatch}) "
-        "(AssertionError in older versions); several agents multiply the rollout, so count them as environments"
+        "(AssertionError in older versions); in multi-agent environments count each agent as an environment"
     )
     rounds_up = True
-    mendable: ClassVar[frozenset[str]] = frozenset({"seq_length", _CENTRAL})
+    fixable: ClassVar[frozenset[str]] = frozenset({"seq_length", _CENTRAL})
     rollout_name = "batch_size"
     shuffle = Shuffle.NONE
-    normalise = Normalise.ROLLOUT
+    normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.CURRENT
     notes: ClassVar[tuple[str, ...]] = (
-        "a multi-agent environment multiplies the rollout by its agents: count them as environments",
+        "a multi-agent environment multiplies the rollout size by its agents: count each agent as an environment",
     )
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        said = dict(said)
-        n, per_env = self.required(said, "num_envs"), said.get("minibatch_per_env")
-        if said.get("minibatch_size") is None:  # with both keys, minibatch_size wins
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        sizes = dict(sizes)
+        n, per_env = self.required(sizes, "num_envs"), sizes.get("minibatch_per_env")
+        if sizes.get("minibatch_size") is None:  # if both keys are given, minibatch_size is used
             if per_env is None:
                 raise RequestError(
                     "missing-key",
                     "The rl_games config has neither minibatch_size nor minibatch_size_per_env.",
-                    "Add minibatch_size; rollshape plan gives a legal one.",
+                    "Add minibatch_size; rollshape plan computes a valid one.",
                 )
-            said["minibatch_size"] = n * per_env
-        self.required(said, "num_epochs")
-        return super().hear(said)
+            sizes["minibatch_size"] = n * per_env
+        self.required(sizes, "num_epochs")
+        return super().parse(sizes)
 
-    def with_budget(self, said: Mapping[str, Any], drafted: Recipe) -> Recipe:
-        """Both limits may be set; the first that is reached ends the run. -1 means none."""
+    def with_budget(self, sizes: Mapping[str, Any], recipe: Recipe) -> Recipe:
+        """Return the recipe with the lower of both limits; -1 means no limit."""
         limits = [
-            super(RlGames, self).with_budget({concept: said[concept]}, drafted)
+            super(RlGames, self).with_budget({concept: sizes[concept]}, recipe)
             for concept in ("num_updates", "total_timesteps")
-            if said.get(concept) is not None
+            if sizes.get(concept) is not None
         ]
-        return min(limits, key=lambda recipe: recipe.num_updates or 0, default=drafted)
+        return min(limits, key=lambda recipe: recipe.num_updates or 0, default=recipe)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        said = {**super().say(recipe), "minibatch_per_env": None, "total_timesteps": None}
-        mended = {"seq_length": self.extra(recipe, "seq_length") or SEQ_LENGTH}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        sizes = {**super().emit(recipe), "minibatch_per_env": None, "total_timesteps": None}
+        extra = {"seq_length": self.extra(recipe, "seq_length") or SEQ_LENGTH}
         if self.extra(recipe, _CENTRAL):
-            mended[_CENTRAL] = recipe.minibatch_size
-        return said | {self.prefix + name: value for name, value in mended.items()}
+            extra[_CENTRAL] = recipe.minibatch_size
+        return sizes | {self.prefix + name: value for name, value in extra.items()}
 
     def extra(self, recipe: Recipe, name: str) -> Any:
+        """Return an extra value by its name without the prefix."""
         return recipe.extra.get(self.prefix + name)
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        """The sequence length gives way, too: what is left of it that divides the rollout."""
+        """Adapt the minibatch, and reduce the sequence length so that it divides the rollout size."""
         length = gcd(self.extra(recipe, "seq_length") or SEQ_LENGTH, recipe.rollout_size)
-        kept = {"seq_length": length, _CENTRAL: self.extra(recipe, _CENTRAL)}
-        return replace(super().adapt(recipe), extra={self.prefix + name: value for name, value in kept.items()})
+        extra = {"seq_length": length, _CENTRAL: self.extra(recipe, _CENTRAL)}
+        return replace(super().adapt(recipe), extra={self.prefix + name: value for name, value in extra.items()})
 
     def problem(self, recipe: Recipe) -> str:
         refusal = super().problem(recipe)  # rl_games checks the minibatch first
@@ -104,18 +105,18 @@ class RlGames(Dialect):
             return f"ValueError: Batch size must be divisible by sequence length ({recipe.rollout_size} % {length})"
         return refusal
 
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        heard = super().hear_hyper(values)
+    def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        hyper = super().parse_hyper(values)
         if not values.get(self.prefix + "truncate_grads"):
-            heard.pop("max_grad_norm", None)
+            hyper.pop("max_grad_norm", None)
         if values.get(self.prefix + "lr_schedule") != "adaptive":
-            heard.pop("adaptive_kl", None)
-        return heard
+            hyper.pop("adaptive_kl", None)
+        return hyper
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
-        said[self.prefix + "truncate_grads"] = "max_grad_norm" in hyper
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
+        values[self.prefix + "truncate_grads"] = "max_grad_norm" in hyper
         if "max_grad_norm" not in hyper:
-            said[self.prefix + "grad_norm"] = 1.0  # has no effect, but rl_games raises KeyError without it
-        said[self.prefix + "lr_schedule"] = "adaptive" if "adaptive_kl" in hyper else "None"
-        return said
+            values[self.prefix + "grad_norm"] = 1.0  # no effect, but rl_games raises a KeyError without it
+        values[self.prefix + "lr_schedule"] = "adaptive" if "adaptive_kl" in hyper else "None"
+        return values

@@ -1,4 +1,4 @@
-"""Rollshape's own words."""
+"""Rollshape itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollshape.geometry.plan import plan
 
 
 class Rollshape(Dialect):
-    """The flags of `rollshape plan` and `rollshape train`; what is not said is planned."""
+    """The flags of `rollshape plan` and `rollshape train`; missing sizes are planned."""
 
     name = "rollshape"
     library = "Rollshape"
@@ -36,14 +36,14 @@ class Rollshape(Dialect):
         Key("adaptive_kl", "adaptive_kl"),
     )
     remainder = Remainder.REFUSE
-    remainder_detail = "the rollout of {rollout} does not divide by {minibatch} (--on-remainder fix repairs it)"
+    remainder_detail = "{minibatch} does not divide the rollout size {rollout} (--on-remainder fix changes the sizes)"
     time_limit = TimeLimit.FINAL
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        sizes = ("num_envs", "num_steps", "rollout_size", "minibatch_size", "num_minibatches", "num_epochs")
-        made = plan(**{name: said[name] for name in sizes if said.get(name) is not None})
-        whole = {**said, "minibatch_size": made.minibatch_size, "num_epochs": made.num_epochs}
-        return self.recipe(whole, made.num_envs, made.num_steps)
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        names = ("num_envs", "num_steps", "rollout_size", "minibatch_size", "num_minibatches", "num_epochs")
+        result = plan(**{name: sizes[name] for name in names if sizes.get(name) is not None})
+        all_sizes = {**sizes, "minibatch_size": result.minibatch_size, "num_epochs": result.num_epochs}
+        return self.recipe(all_sizes, result.num_envs, result.num_steps)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        return {**super().say(recipe), "rollout_size": None, "num_minibatches": None}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        return {**super().emit(recipe), "rollout_size": None, "num_minibatches": None}

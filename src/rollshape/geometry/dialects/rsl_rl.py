@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
 from rollshape.geometry.minibatch import Remainder
 
 
 class RslRl(Dialect):
-    """K minibatches, shuffled once; what does not divide is never trained on."""
+    """K minibatches, shuffled once; samples that do not fill a minibatch are never used."""
 
     name = "rsl_rl"
     library = "RSL-RL PPO"
@@ -32,24 +32,22 @@ class RslRl(Dialect):
         Key("algorithm.schedule", EXTRA, "adaptive"),
     )
     remainder = Remainder.DROP
-    remainder_detail = (
-        "drops the tail without a word: the last steps of the highest-numbered environments, every update"
-    )
+    remainder_detail = "silently drops the last steps of the highest-numbered environments, in every update"
     shuffle = Shuffle.ONCE
-    normalise = Normalise.ROLLOUT
+    normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.CURRENT
     value_clip = "clipped (use_clipped_value_loss)"
     notes: ClassVar[tuple[str, ...]] = (
         "continuous actions only",
-        "the gradient norms of actor and critic are clipped apart",
+        "the gradient norms of actor and critic are clipped separately",
     )
 
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        heard = super().hear_hyper(values)
+    def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        hyper = super().parse_hyper(values)
         if values.get("algorithm.schedule", "adaptive") != "adaptive":
-            heard.pop("adaptive_kl", None)
-        return heard
+            hyper.pop("adaptive_kl", None)
+        return hyper
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
-        return said | {"algorithm.schedule": "adaptive" if "adaptive_kl" in hyper else "fixed"}
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
+        return values | {"algorithm.schedule": "adaptive" if "adaptive_kl" in hyper else "fixed"}

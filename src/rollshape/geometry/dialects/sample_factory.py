@@ -1,4 +1,4 @@
-"""Sample Factory, in its synchronous mode."""
+"""Sample Factory in synchronous mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollshape.geometry.minibatch import Remainder
 
 
 class SampleFactory(Dialect):
-    """A dataset is `num_batches_per_epoch` × `batch_size`, made of whole trajectories of `rollout` steps."""
+    """A dataset has `num_batches_per_epoch` × `batch_size` samples in whole trajectories of `rollout` steps."""
 
     name = "sample_factory"
     library = "Sample Factory APPO, synchronous"
@@ -42,16 +42,16 @@ class SampleFactory(Dialect):
     shuffle = Shuffle.NONE
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped (ppo_clip_value)"
-    others = frozenset({"num_batches_to_accumulate", "num_epochs_to_accumulate"})
+    other_keys = frozenset({"num_batches_to_accumulate", "num_epochs_to_accumulate"})
     notes = (
         "the ratio is clipped to [1/(1+ε), 1+ε], not to [1−ε, 1+ε]",
-        "async_rl, its default, trains on data of older policies, tied to no rollout: it is switched off",
-        "the budget counts skipped frames",
+        "async_rl, the default, trains on data of older policies without fixed rollouts; it is disabled",
+        "the budget includes skipped frames",
     )
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n = said.get("num_envs") or self.required(said, "workers") * said["envs_per_worker"]
-        window, size, count = said["num_steps"], said["minibatch_size"], said["num_minibatches"]
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        n = sizes.get("num_envs") or self.required(sizes, "workers") * sizes["envs_per_worker"]
+        window, size, count = sizes["num_steps"], sizes["minibatch_size"], sizes["num_minibatches"]
         refusal = ""
         if size * count % (n * window):
             refusal = (
@@ -59,11 +59,11 @@ class SampleFactory(Dialect):
                 f"{n:,} environments × {window:,} steps = {n * window:,}"
             )
         steps = max(1, round(size * count / (n * window))) * window
-        return replace(self.recipe(said, n, steps, refusal), gae_window=window)
+        return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
         return {
-            **super().say(recipe),
+            **super().emit(recipe),
             "num_steps": recipe.gae_window,
             "workers": 1,
             "envs_per_worker": recipe.num_envs,
@@ -72,10 +72,10 @@ class SampleFactory(Dialect):
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return self.adapted_to_windows(recipe)
+        return self.adapt_to_windows(recipe)
 
     def updates(self, total: int, rollout: int) -> int:
-        return total // rollout + 1  # it stops when the budget is exceeded, not when it is reached
+        return total // rollout + 1  # stops when the budget is exceeded, not when it is reached
 
     def exact_budget(self, updates: int, rollout: int) -> int:
         return max(1, updates * rollout - 1)
@@ -83,15 +83,15 @@ class SampleFactory(Dialect):
     def problem(self, recipe: Recipe) -> str:
         if not recipe.refusal and recipe.minibatch_size % recipe.gae_window:
             size, window = recipe.minibatch_size, recipe.gae_window
-            return f"batch_size {size} is no multiple of rollout {window}: {self.remainder_detail}"
+            return f"batch_size {size} is not a multiple of rollout {window}: {self.remainder_detail}"
         return super().problem(recipe)
 
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        heard = super().hear_hyper(values)
+    def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        hyper = super().parse_hyper(values)
         if not str(values.get("lr_schedule", "")).startswith("kl_adaptive"):
-            heard.pop("adaptive_kl", None)
-        return heard
+            hyper.pop("adaptive_kl", None)
+        return hyper
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
-        return said | {"lr_schedule": "kl_adaptive_minibatch" if "adaptive_kl" in hyper else "constant"}
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
+        return values | {"lr_schedule": "kl_adaptive_minibatch" if "adaptive_kl" in hyper else "constant"}

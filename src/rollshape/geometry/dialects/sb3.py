@@ -9,11 +9,11 @@ from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
-_KL_SLACK = 1.5  # an update stops when approx_kl exceeds this many times target_kl (ppo.py)
+_KL_SLACK = 1.5  # an update stops if approx_kl exceeds this multiple of target_kl (ppo.py)
 
 
 class SB3(Dialect):
-    """`batch_size` is the minibatch; the number of environments lives in the env, as rl-zoo's `n_envs`."""
+    """`batch_size` is the minibatch size; the number of environments belongs to the env (`n_envs` in rl-zoo)."""
 
     name = "sb3"
     library = "Stable-Baselines3 PPO"
@@ -34,7 +34,7 @@ class SB3(Dialect):
         Key("target_kl", "target_kl", scale=_KL_SLACK),
     )
     remainder = Remainder.SHORT
-    remainder_detail = "warns, then trains a shorter last minibatch; a last minibatch of 1 is not normalised"
+    remainder_detail = "warns, then trains on a smaller last minibatch; a minibatch of one sample is not normalized"
     rounds_up = True
     time_limit = TimeLimit.FINAL
 
@@ -46,22 +46,22 @@ class SB3(Dialect):
         return ""
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        adapted = super().adapt(recipe)
-        return adapted if adapted.minibatch_size > 1 else super().adapt(_doubled(recipe))
+        nearest = super().adapt(recipe)
+        return nearest if nearest.minibatch_size > 1 else super().adapt(_with_two_samples(recipe))
 
 
-def _doubled(recipe: Recipe) -> Recipe:
-    """Minibatches of one sample cannot be normalised: the next legal size is two."""
+def _with_two_samples(recipe: Recipe) -> Recipe:
+    """Return the recipe with minibatches of two samples; a single sample cannot be normalized."""
     return replace(recipe, minibatch_size=min(2, recipe.rollout_size))
 
 
 class SBX(SB3):
-    """SB3's constructor on JAX; `target_kl` adapts the learning rate instead of stopping."""
+    """SB3 on JAX with the same constructor; `target_kl` adapts the learning rate instead of stopping the update."""
 
     name = "sbx"
     library = "sbx (SB3 on JAX) PPO"
     version = "0.28.0"
     keys: ClassVar[tuple[Key, ...]] = (*SB3.keys[:-1], Key("target_kl", "adaptive_kl"))
     notes: ClassVar[tuple[str, ...]] = (
-        "actor and critic have optimisers of their own, so the value coefficient hardly matters",
+        "actor and critic have separate optimizers, so the value coefficient has little effect",
     )

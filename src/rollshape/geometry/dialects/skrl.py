@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit, is_number
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit, is_number
 from rollshape.geometry.minibatch import Remainder
 
 _ADAPTIVE = "KLAdaptiveLR"
@@ -13,7 +13,7 @@ _ADAPTIVE_DEFAULT = 0.008
 
 
 class Skrl(Dialect):
-    """`timesteps` counts vector steps; from 2.1 on a remainder is spread over the minibatches."""
+    """`timesteps` counts vector steps; since 2.1 a remainder is distributed over the minibatches."""
 
     name = "skrl"
     library = "skrl PPO (torch)"
@@ -36,27 +36,27 @@ class Skrl(Dialect):
         Key("agent.learning_rate_scheduler_kwargs", EXTRA),
     )
     remainder = Remainder.BALANCE
-    remainder_detail = "spreads the rest: the first minibatches are one sample larger (2.0 and older drop the tail)"
-    normalise = Normalise.ROLLOUT
+    remainder_detail = "distributes the remainder: the first minibatches are one sample larger (2.0 and older drop it)"
+    normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.IGNORED
     value_clip = "clipped (value_clip)"
     notes: ClassVar[tuple[str, ...]] = (
-        "memory_size must equal rollouts; nothing checks it",
-        "kl_threshold leaves only the current epoch",
-        "before 2.1 minibatches are contiguous blocks, never shuffled",
+        "memory_size must equal rollouts; skrl does not check this",
+        "kl_threshold only stops the current epoch",
+        "before 2.1, minibatches are contiguous blocks without shuffling",
     )
 
-    def hear_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
-        heard = super().hear_hyper(values)
+    def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
+        hyper = super().parse_hyper(values)
         if str(values.get("agent.learning_rate_scheduler", "")).endswith(_ADAPTIVE):
             options = values.get("agent.learning_rate_scheduler_kwargs")
             chosen = options.get("kl_threshold") if isinstance(options, Mapping) else None
-            heard["adaptive_kl"] = float(chosen) if is_number(chosen) and chosen else _ADAPTIVE_DEFAULT
-        return heard
+            hyper["adaptive_kl"] = float(chosen) if is_number(chosen) and chosen else _ADAPTIVE_DEFAULT
+        return hyper
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
         if "adaptive_kl" in hyper:
-            said["agent.learning_rate_scheduler"] = _ADAPTIVE
-            said["agent.learning_rate_scheduler_kwargs"] = {"kl_threshold": hyper["adaptive_kl"]}
-        return said
+            values["agent.learning_rate_scheduler"] = _ADAPTIVE
+            values["agent.learning_rate_scheduler_kwargs"] = {"kl_threshold": hyper["adaptive_kl"]}
+        return values

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalise, TimeLimit
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import divisors
 from rollshape.geometry.minibatch import Remainder
@@ -15,7 +15,7 @@ _EVALUATIONS = 20
 
 
 class Stoix(Dialect):
-    """Hydra keys; updates are rounded down to a multiple of the number of evaluations."""
+    """Hydra keys; the number of updates is rounded down to a multiple of the number of evaluations."""
 
     name = "stoix"
     library = "Stoix ff_ppo (Anakin, one device)"
@@ -40,31 +40,31 @@ class Stoix(Dialect):
     )
     remainder = Remainder.REFUSE
     remainder_detail = "TypeError: cannot reshape array of {rollout} samples"
-    normalise = Normalise.ROLLOUT
+    normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.FINAL
     schedule = "linear to zero"
     value_clip = "always clipped"
-    notes = ("actor and critic have optimisers of their own, so the value coefficient hardly matters",)
+    notes = ("actor and critic have separate optimizers, so the value coefficient has little effect",)
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        said = dict(said)
-        if said.get("total_timesteps") is not None:
-            said["num_updates"] = None  # total_timesteps wins
-        recipe = super().hear(said)
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        sizes = dict(sizes)
+        if sizes.get("total_timesteps") is not None:
+            sizes["num_updates"] = None  # total_timesteps has priority
+        recipe = super().parse(sizes)
         if recipe.num_updates is None:
             return recipe
-        evaluations = said.get("arch.num_evaluation") or _EVALUATIONS
+        evaluations = sizes.get("arch.num_evaluation") or _EVALUATIONS
         return replace(recipe, num_updates=recipe.num_updates // evaluations * evaluations)
 
     def least_budget(self, recipe: Recipe) -> int:
         return recipe.rollout_size * (recipe.extra.get("arch.num_evaluation") or _EVALUATIONS)
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        said = {**super().say(recipe), "num_updates": None}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        sizes = {**super().emit(recipe), "num_updates": None}
         if recipe.num_updates:
-            said["arch.num_evaluation"] = max(d for d in divisors(recipe.num_updates) if d <= _EVALUATIONS)
-        return said
+            sizes["arch.num_evaluation"] = max(d for d in divisors(recipe.num_updates) if d <= _EVALUATIONS)
+        return sizes
 
-    def say_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
-        said = super().say_hyper(hyper)
-        return said | ({"system.critic_lr": said["system.actor_lr"]} if "system.actor_lr" in said else {})
+    def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:
+        values = super().emit_hyper(hyper)
+        return values | ({"system.critic_lr": values["system.actor_lr"]} if "system.actor_lr" in values else {})

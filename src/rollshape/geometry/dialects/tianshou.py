@@ -16,7 +16,7 @@ _BUFFER = 4096
 
 
 class Tianshou(Dialect):
-    """A "collection step" is the rollout, an "epoch" a stretch between tests, a "repetition" an epoch."""
+    """A "collection step" is a rollout, an "epoch" is the interval between tests, a "repetition" is an epoch."""
 
     name = "tianshou"
     library = "Tianshou PPO"
@@ -38,26 +38,26 @@ class Tianshou(Dialect):
         Key("max_grad_norm", "max_grad_norm"),
     )
     remainder = Remainder.MERGE
-    remainder_detail = "adds the rest to the last minibatch"
+    remainder_detail = "adds the remainder to the last minibatch"
     rounds_up = True
     time_limit = TimeLimit.FINAL
-    mendable = frozenset({"buffer_size"})
-    notes = ("a buffer_size below the rollout overwrites its oldest steps without a word",)
-    others = frozenset({"max_batchsize", "num_test_envs"})
+    fixable = frozenset({"buffer_size"})
+    notes = ("a buffer_size below the rollout size silently overwrites the oldest steps",)
+    other_keys = frozenset({"max_batchsize", "num_test_envs"})
 
-    def hear(self, said: Mapping[str, Any]) -> Recipe:
-        n = self.required(said, "num_envs")
-        rollout = -(-self.required(said, "rollout_size") // n) * n  # a collection is rounded up to whole vector steps
-        recipe = super().hear({**said, "rollout_size": rollout})
-        stretches, steps = said.get("max_epochs"), said.get("epoch_num_steps")
-        if not stretches or not steps:
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        n = self.required(sizes, "num_envs")
+        rollout = -(-self.required(sizes, "rollout_size") // n) * n  # rounded up to whole vector steps
+        recipe = super().parse({**sizes, "rollout_size": rollout})
+        epochs, steps = sizes.get("max_epochs"), sizes.get("epoch_num_steps")
+        if not epochs or not steps:
             return recipe
-        return replace(recipe, total_timesteps=stretches * steps, num_updates=stretches * -(-steps // rollout))
+        return replace(recipe, total_timesteps=epochs * steps, num_updates=epochs * -(-steps // rollout))
 
-    def say(self, recipe: Recipe) -> dict[str, Any]:
-        said = {**super().say(recipe), "buffer_size": max(_BUFFER, recipe.rollout_size)}
+    def emit(self, recipe: Recipe) -> dict[str, Any]:
+        sizes = {**super().emit(recipe), "buffer_size": max(_BUFFER, recipe.rollout_size)}
         updates = recipe.num_updates
         if updates:
-            apart = next(d for d in divisors(updates) if d * _MOST_EPOCHS >= updates)
-            said |= {"max_epochs": updates // apart, "epoch_num_steps": apart * recipe.rollout_size}
-        return said
+            interval = next(d for d in divisors(updates) if d * _MOST_EPOCHS >= updates)
+            sizes |= {"max_epochs": updates // interval, "epoch_num_steps": interval * recipe.rollout_size}
+        return sizes

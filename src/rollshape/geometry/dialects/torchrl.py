@@ -1,4 +1,4 @@
-"""TorchRL's PPO scripts."""
+"""The PPO scripts of TorchRL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rollshape.geometry.minibatch import Remainder
 
 
 class TorchRL(Dialect):
-    """`frames_per_batch` is the rollout; the steps of an environment follow from it."""
+    """`frames_per_batch` is the rollout size; the steps per environment are derived from it."""
 
     name = "torchrl"
     library = "TorchRL sota-implementations/ppo (MuJoCo)"
@@ -27,12 +27,12 @@ class TorchRL(Dialect):
         Key("optim.max_grad_norm", "max_grad_norm"),
     )
     remainder = Remainder.REFUSE
-    remainder_detail = "IndexError: the scripts' loss table has no row for a short last minibatch"
+    remainder_detail = "IndexError: the loss table of the scripts has no row for a smaller last minibatch"
     rounds_up = True
     time_limit = TimeLimit.FINAL
     schedule = "linear to zero (optim.anneal_lr)"
     notes = (
         "GAE is recomputed each epoch",
         "the Atari config counts emulator frames: its sizes are divided by 4",
-        "max_grad_norm is a key of the Atari script only",
+        "only the Atari script has the key max_grad_norm",
     )

@@ -1,4 +1,4 @@
-"""From one library's words to another's, with everything that gets lost on the way."""
+"""Translating a config from one library to another, with a list of everything that is not preserved."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.predict import predict
-from rollshape.geometry.dialects.reading import Heard, read, write
+from rollshape.geometry.dialects.reading import ParsedConfig, read, write
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
 from rollshape.geometry.plan import Plan
 
-UNCLAIMED = "no counterpart in"
+NO_COUNTERPART = "no counterpart in"
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The target's config, the plan that the target will run, and what could not be preserved."""
+    """The target's config, the plan that the target library runs, and what is not preserved."""
 
     config: dict[str, Any]
     plan: Plan
     not_preserved: tuple[str, ...]
-    notes: tuple[str, ...] = ()  # what the target's users should know
+    notes: tuple[str, ...] = ()  # hints for users of the target library
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -47,101 +47,100 @@ def translate(
 ) -> Translation:
     """Translate a config: `translate({"n_envs": 8, "n_steps": 128}, "sb3", "rl_games")`.
 
-    `num_envs` overrides or supplies the number of environments, `key` picks a level of a nested config; with `strict`
-    a shape that the target cannot say is an error instead of a line in `not_preserved`.
+    `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config. With
+    `strict`, a shape that the target cannot express is an error instead of an entry of `not_preserved`.
     """
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
-    speaker = resolve(source, config)
-    listener = resolve(target, None, like=speaker)
-    heard = read(config, speaker, num_envs=num_envs, key=key, guesses=DIALECTS)
-    before = predict(speaker, heard.recipe)
-    adapted = listener.adapt(_effective(heard.recipe, before))
-    result = write(adapted, listener)
-    after_recipe = read(result, listener).recipe
-    after = predict(listener, after_recipe)
-    changes = tuple(_shape_changes(before, after, speaker, listener))
+    source_dialect = resolve(source, config)
+    target_dialect = resolve(target, None, like=source_dialect)
+    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS)
+    before = predict(source_dialect, parsed.recipe)
+    result = write(target_dialect.adapt(_effective_recipe(parsed.recipe, before)), target_dialect)
+    after_recipe = read(result, target_dialect).recipe
+    after = predict(target_dialect, after_recipe)
+    changes = tuple(_shape_changes(before, after, source_dialect, target_dialect))
     if strict and changes:
         raise RequestError(
             "strict",
-            f"{listener.name} cannot say this shape: {changes[0]}.",
-            "Leave --strict out to take the nearest shape that it can.",
+            f"{target_dialect.name} cannot express this shape: {changes[0]}.",
+            "Remove --strict to use the nearest shape that it can express.",
         )
     lost = (
         *changes,
-        *_budget_changes(before, after, speaker, listener),
-        *_hyper_changes(heard.recipe, after_recipe, listener),
-        *_behaviour_changes(speaker, listener),
-        *heard.reading.notes,
-        *heard.unread,
-        *_assumptions(heard, speaker),
-        *(f"{name}: {UNCLAIMED} {listener.name}" for name in heard.reading.others),
+        *_budget_changes(before, after, source_dialect, target_dialect),
+        *_hyper_changes(parsed.recipe, after_recipe, target_dialect),
+        *_behavior_changes(source_dialect, target_dialect),
+        *parsed.reading.notes,
+        *parsed.not_numbers,
+        *_default_notes(parsed, source_dialect),
+        *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, listener.notes)
+    return Translation(result, after, lost, target_dialect.notes)
 
 
-def _effective(recipe: Recipe, plan: Plan) -> Recipe:
-    """The recipe with the minibatch that the source really trains on (SB3 takes one larger than the rollout)."""
+def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
+    """Return the recipe with the minibatch size that the source really uses (SB3 accepts one above the rollout)."""
     return replace(recipe, minibatch_size=plan.minibatch_size)
 
 
-def _shape_changes(before: Plan, after: Plan, speaker: Dialect, listener: Dialect) -> Iterator[str]:
+def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
     for name in ("num_envs", "num_steps", "gae_window", "rollout_size", "minibatch_size", "num_epochs"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            yield f"{name}: {old:,} in {speaker.name}, {new:,} in {listener.name}"
+            yield f"{name}: {old:,} in {source.name}, {new:,} in {target.name}"
     old, new = before.gradient_steps_per_update, after.gradient_steps_per_update
     if old != new:
-        yield f"gradient steps per update: {old:,} in {speaker.name}, {new:,} in {listener.name}"
+        yield f"gradient steps per update: {old:,} in {source.name}, {new:,} in {target.name}"
     if before.split.dropped != after.split.dropped:
         old, new = before.dropped, after.dropped
-        yield f"samples left out of an epoch: {old:,} in {speaker.name}, {new:,} in {listener.name}"
+        yield f"samples omitted per epoch: {old:,} in {source.name}, {new:,} in {target.name}"
     elif before.last_minibatch_size != after.last_minibatch_size:
         yield (
-            f"last minibatch: {before.last_minibatch_size:,} samples in {speaker.name}, "
-            f"{after.last_minibatch_size:,} in {listener.name}"
+            f"last minibatch: {before.last_minibatch_size:,} samples in {source.name}, "
+            f"{after.last_minibatch_size:,} in {target.name}"
         )
 
 
-def _budget_changes(before: Plan, after: Plan, speaker: Dialect, listener: Dialect) -> Iterator[str]:
+def _budget_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
     if before.num_updates is None and after.num_updates is not None:
-        yield f"budget: {speaker.name} says none here; {listener.name}'s default of {after.total_timesteps:,} applies"
+        yield f"budget: not in the config; {target.name} uses its default of {after.total_timesteps:,} timesteps"
     elif before.num_updates is not None and after.num_updates is None:
-        yield f"budget of {before.actual_timesteps:,} timesteps: {listener.name} has no key for it"
+        yield f"budget of {before.actual_timesteps:,} timesteps: {target.name} has no key for it"
     elif before.num_updates != after.num_updates:
-        yield f"num_updates: {before.num_updates:,} in {speaker.name}, {after.num_updates:,} in {listener.name}"
+        yield f"num_updates: {before.num_updates:,} in {source.name}, {after.num_updates:,} in {target.name}"
     elif before.total_timesteps != after.total_timesteps:
         yield (
-            f"total_timesteps: {before.total_timesteps:,} became {after.total_timesteps:,}, of which "
-            f"{listener.name} makes the same {after.num_updates:,} updates"
+            f"total_timesteps: {before.total_timesteps:,} changed to {after.total_timesteps:,}, so that "
+            f"{target.name} also runs {after.num_updates:,} updates"
         )
 
 
-def _hyper_changes(before: Recipe, after: Recipe, listener: Dialect) -> Iterator[str]:
+def _hyper_changes(before: Recipe, after: Recipe, target: Dialect) -> Iterator[str]:
     for concept, meaning in HYPERPARAMETERS.items():
         old, new = before.hyper.get(concept), after.hyper.get(concept)
         if old is not None and new is None:
-            yield f"{concept} {old:g} ({meaning}): no counterpart in {listener.name}"
+            yield f"{concept} {old:g} ({meaning}): no counterpart in {target.name}"
         elif old is None and new is not None:
-            yield f"{concept}: the source has none; {listener.name} applies {new:g}"
+            yield f"{concept}: not used by the source; {target.name} uses {new:g}"
         elif old is not None and new is not None and old != new:
-            yield f"{concept} {old:g}: fixed at {new:g} in {listener.name}"
+            yield f"{concept} {old:g}: fixed at {new:g} in {target.name}"
 
 
-def _behaviour_changes(speaker: Dialect, listener: Dialect) -> Iterator[str]:
+def _behavior_changes(source: Dialect, target: Dialect) -> Iterator[str]:
     for what, old, new in (
-        ("shuffle", speaker.shuffle, listener.shuffle),
-        ("advantage normalisation", speaker.normalise, listener.normalise),
-        ("time limit", speaker.time_limit, listener.time_limit),
-        ("learning-rate schedule", speaker.schedule, listener.schedule),
-        ("value loss", speaker.value_clip, listener.value_clip),
+        ("shuffle", source.shuffle, target.shuffle),
+        ("advantage normalization", source.normalization, target.normalization),
+        ("time limit", source.time_limit, target.time_limit),
+        ("learning-rate schedule", source.schedule, target.schedule),
+        ("value loss", source.value_clip, target.value_clip),
     ):
         if old != new:
-            yield f"{what}: {speaker.name}: {old}; {listener.name}: {new}"
-    if speaker.name != listener.name:
-        yield from (f"{text}: only {speaker.name} has it" for text in speaker.peculiar)
+            yield f"{what}: {source.name}: {old}; {target.name}: {new}"
+    if source.name != target.name:
+        yield from (f"{text}: specific to {source.name}" for text in source.unique_features)
 
 
-def _assumptions(heard: Heard, speaker: Dialect) -> Iterator[str]:
-    if heard.assumed:
-        yield f"not in the config, so {speaker.name}'s default was taken: {', '.join(heard.assumed)}"
+def _default_notes(parsed: ParsedConfig, source: Dialect) -> Iterator[str]:
+    if parsed.defaults:
+        yield f"not in the config, {source.name} defaults used: {', '.join(parsed.defaults)}"

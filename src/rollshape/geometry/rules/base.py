@@ -1,9 +1,9 @@
-"""What a rule is: a function from (plan, request) to an observation, whose docstring is its page."""
+"""Rules: a rule is a function of (plan, request) that may return a result; its docstring is its page."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ Severity = Literal["info", "warn", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says about a plan."""
+    """A rule that applies to a plan, with the numbers and a fix."""
 
     rule: str
     severity: Severity
@@ -26,12 +26,18 @@ class Finding:
     numbers: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON-ready values."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Finding:
+        """Return the finding that `to_dict` wrote."""
+        return cls(**{name: document[name] for name in cls.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """What a rule's function returns; the rule adds its own id and source."""
+class RuleResult:
+    """The return value of a rule's function; id and source of the rule are added later."""
 
     severity: Severity
     message: str
@@ -39,12 +45,12 @@ class Observation:
     numbers: dict[str, Any]
 
 
-Check = Callable[["Plan", "Request"], Observation | None]
+Check = Callable[["Plan", "Request"], RuleResult | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A rule's page: what `rollshape plan --explain RULE` prints."""
+    """The documentation of a rule, as `rollshape plan --explain RULE` prints it."""
 
     rule: str
     text: str
@@ -56,7 +62,7 @@ PAGES: dict[str, Page] = {}
 
 
 def rule(name: str, source: str) -> Callable[[Check], Check]:
-    """Register a check; its docstring becomes the page."""
+    """Register the function of a rule; its docstring becomes the page."""
 
     def register(check: Check) -> Check:
         CHECKS[name] = check
@@ -67,5 +73,5 @@ def rule(name: str, source: str) -> Callable[[Check], Check]:
 
 
 def page(name: str, source: str, text: str) -> None:
-    """Register the page of a rule that is enforced by an error, not found afterwards."""
+    """Register the page of a rule that is enforced by an error."""
     PAGES[name] = Page(name, inspect.cleandoc(text), source)

@@ -6,40 +6,40 @@ from typing import TYPE_CHECKING
 
 from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import machine
-from rollshape.geometry.rules.base import Observation, rule
+from rollshape.geometry.rules.base import RuleResult, rule
 
 if TYPE_CHECKING:
     from rollshape.geometry.plan import Plan
     from rollshape.geometry.request import Request
 
-CROWDED = 4  # environments a core, as processes
+MOST_ENVS_PER_CORE = 4
 HIGH_SHARE = 0.7
 
 
 @rule("envs-cores", "openai/baselines issue 1050 (96 CPUs, no gain); Stable-Baselines3 issue 643")
-def envs_cores(plan: Plan, request: Request) -> Observation | None:
+def envs_cores(plan: Plan, request: Request) -> RuleResult | None:
     """Environments that run on the CPU share its cores.
 
-    As many as cores keeps them busy; a few a core hide waiting; beyond that a step of the pool only gets
-    slower, in proportion. More environments than that still make the batch more diverse, but not faster.
-    Fewer than cores leaves some idle. Does not apply to simulators on an accelerator.
+    One environment per core keeps all cores busy, and a few per core hide waiting times. Beyond that, each vector step
+    takes proportionally longer: more environments make the batch more diverse, but do not increase steps/s. Fewer
+    environments than cores leave some cores idle. The rule does not apply to simulators on an accelerator.
     """
     if not request.host_envs:
         return None
     cores = machine().cores
     numbers = {"num_envs": plan.num_envs, "cores": cores}
-    if plan.num_envs > CROWDED * cores:
-        return Observation(
+    if plan.num_envs > MOST_ENVS_PER_CORE * cores:
+        return RuleResult(
             "info",
-            f"{plan.num_envs:,} environments share {cores} cores: beyond about {CROWDED * cores} they add diversity, "
-            "not speed.",
-            "Measure steps/s; a pool in C++ threads (EnvPool) carries more than processes do.",
+            f"{plan.num_envs:,} environments share {cores} cores: above about {MOST_ENVS_PER_CORE * cores} "
+            "environments, steps/s no longer increase.",
+            "Measure steps/s. EnvPool (C++ threads) scales to more environments than processes do.",
             numbers,
         )
     if plan.num_envs < cores:
-        return Observation(
+        return RuleResult(
             "info",
-            f"{plan.num_envs} environments leave {cores - plan.num_envs} of {cores} cores idle while collecting.",
+            f"{plan.num_envs} environments leave {cores - plan.num_envs} of {cores} cores idle during collection.",
             f"Use num_envs {cores} or more.",
             numbers,
         )
@@ -47,18 +47,18 @@ def envs_cores(plan: Plan, request: Request) -> Observation | None:
 
 
 @rule("memory-share", "arithmetic; Stable-Baselines3 issues 834, 1630 and 1885")
-def memory_share(plan: Plan, _: Request) -> Observation | None:
-    """A run that takes most of the machine's memory leaves none for the rest.
+def memory_share(plan: Plan, _: Request) -> RuleResult | None:
+    """A run should not need most of the machine's memory.
 
-    From 70 % of the memory on it is a warning; more than all of it is an error.
+    From 70 % of the memory on there is a warning; more than 100 % is an error.
     """
     memory = plan.memory
     if memory is None or memory.peak_bytes < HIGH_SHARE * memory.machine_bytes:
         return None
-    return Observation(
+    return RuleResult(
         "warn",
-        f"The run will hold {format_bytes(memory.peak_bytes)}, {memory.peak_bytes / memory.machine_bytes:.0%} of this "
+        f"The run needs {format_bytes(memory.peak_bytes)}, {memory.peak_bytes / memory.machine_bytes:.0%} of this "
         "machine's memory.",
-        "Collect a smaller rollout, or keep images as uint8.",
+        "Use a smaller rollout, or store images as uint8.",
         {"peak_bytes": memory.peak_bytes, "machine_bytes": memory.machine_bytes},
     )

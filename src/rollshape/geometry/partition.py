@@ -1,4 +1,4 @@
-"""Cutting a rollout into minibatches: chosen, checked, or repaired."""
+"""Partitioning a rollout into minibatches: choose a size, check the requested one, or repair it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rollshape.errors import RequestError
+from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.divisors import nearest_divisor, surrounding_divisors
 from rollshape.geometry.minibatch import (
     Remainder,
     Split,
     automatic_minibatch,
-    shapes_dividing,
+    nearest_shapes,
     split,
     split_by_count,
 )
 from rollshape.geometry.request import Request
-from rollshape.geometry.solve import Shape, agreeing
+from rollshape.geometry.solve import Shape, consistent_alternative
 
 MinibatchSource = Literal["auto", "user", "fixed"]
-FULL_BATCH = ("a2c", "reinforce")
-FAR = 2.0  # a repair that would change the minibatch by more than this factor changes the shape instead
+LARGEST_CHANGE = 2.0  # a repair that would change the minibatch by more than this factor changes the shape instead
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A shape with the split of its rollout, where the minibatch came from, and what was repaired."""
+class Partition:
+    """A shape with the split of its rollout, the source of the minibatch size, and what was repaired."""
 
     shape: Shape
     split: Split
@@ -34,81 +34,80 @@ class Cut:
     repaired: str = ""
 
 
-def cut_rollout(request: Request, shape: Shape) -> Cut:
-    """Choose the minibatch, or check the one that was asked for."""
+def partition_rollout(request: Request, shape: Shape) -> Partition:
+    """Choose the minibatch size, or check the requested one."""
     rollout, size, count = shape.rollout_size, request.minibatch_size, request.num_minibatches
-    if request.algo in FULL_BATCH:
+    if RULES[request.algo].full_batch:
         return _full_batch(request, shape)
     if size == "auto" and count is None:
         choice = automatic_minibatch(rollout)
-        return Cut(shape, split(rollout, choice.size), "auto", choice.reason)
+        return Partition(shape, split(rollout, choice.size), "auto", choice.reason)
     if size == "auto":
         assert count is not None
         return _by_count(request, shape, count)
     if size <= rollout and rollout % size == 0:
-        return Cut(shape, split(rollout, size), "user", "as asked")
+        return Partition(shape, split(rollout, size), "user", "requested")
     if request.on_remainder == "fix":
         return _repair(shape, size, f"minibatch_size {size:,}")
     if request.on_remainder == "warn" and size <= rollout:
-        return Cut(shape, split(rollout, size, Remainder.DROP), "user", "as asked")
+        return Partition(shape, split(rollout, size, Remainder.DROP), "user", "requested")
     raise _size_error(request, shape, size)
 
 
-def _by_count(request: Request, shape: Shape, count: int) -> Cut:
+def _by_count(request: Request, shape: Shape, count: int) -> Partition:
     rollout = shape.rollout_size
     if rollout % count == 0:
-        return Cut(shape, split(rollout, rollout // count), "user", f"rollout/{count:,}, as asked")
+        return Partition(shape, split(rollout, rollout // count), "user", f"rollout/{count:,}, requested")
     if request.on_remainder == "fix":
         return _repair(shape, max(1, rollout // count), f"num_minibatches {count:,}")
     if request.on_remainder == "warn" and count < rollout:
-        return Cut(shape, split_by_count(rollout, count, Remainder.DROP), "user", "as asked")
+        return Partition(shape, split_by_count(rollout, count, Remainder.DROP), "user", "requested")
     counts = surrounding_divisors(rollout, count)
-    shapes = shapes_dividing(shape.num_envs, shape.num_steps, count)[:2]
+    shapes = nearest_shapes(shape.num_envs, shape.num_steps, count)[:2]
     same = _envs_and_steps(shape)
     raise RequestError(
         "divisibility",
         f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: {_left_over(rollout % count)}.",
         f"Use num_minibatches {_either(counts)}; or keep {count:,} with {_shapes(shapes)}; or --on-remainder fix.",
-        [agreeing(request, {**same, "num_minibatches": k}) for k in counts]
-        + [agreeing(request, near) for near in shapes],
+        [consistent_alternative(request, {**same, "num_minibatches": k}) for k in counts]
+        + [consistent_alternative(request, near) for near in shapes],
     )
 
 
-def _full_batch(request: Request, shape: Shape) -> Cut:
+def _full_batch(request: Request, shape: Shape) -> Partition:
     rollout = shape.rollout_size
     if request.minibatch_size not in ("auto", rollout) or request.num_minibatches not in (None, 1):
         raise RequestError(
             "full-batch",
-            f"{request.algo} takes one gradient step on the whole rollout of {rollout:,}; "
-            "a smaller minibatch contradicts it.",
-            "Leave the minibatch out, or use --algo ppo.",
+            f"{request.algo} takes one gradient step on the whole rollout of {rollout:,} samples; "
+            "it cannot use smaller minibatches.",
+            "Leave the minibatch size out, or use --algo ppo.",
             [
-                agreeing(request, {**_envs_and_steps(shape), "minibatch_size": rollout})
+                consistent_alternative(request, {**_envs_and_steps(shape), "minibatch_size": rollout})
                 | {"num_minibatches": 1, "num_epochs": 1}
             ],
         )
-    return Cut(shape, split(rollout, rollout), "auto", f"the whole rollout: {request.algo} is full-batch")
+    return Partition(shape, split(rollout, rollout), "auto", f"whole rollout: {request.algo} is full-batch")
 
 
-def _repair(shape: Shape, size: int, asked: str) -> Cut:
-    """The nearest legal cut: the minibatch gives way, unless that changes it by more than FAR."""
+def _repair(shape: Shape, size: int, requested: str) -> Partition:
+    """Return the nearest valid partition: change the minibatch, or the shape if that changes M less."""
     rollout = shape.rollout_size
-    legal = nearest_divisor(rollout, size)
-    if max(legal / size, size / legal) <= FAR:
-        note = (
-            f"{asked} → minibatch_size {legal:,}, the nearest divisor of {rollout:,}: {rollout // legal:,} minibatches"
-        )
-        return Cut(shape, split(rollout, legal), "fixed", f"the nearest divisor of {rollout:,}", note)
-    nearest = shapes_dividing(shape.num_envs, shape.num_steps, size)[0]
+    divisor = nearest_divisor(rollout, size)
+    if max(divisor / size, size / divisor) <= LARGEST_CHANGE:
+        count = rollout // divisor
+        note = f"{requested} → minibatch_size {divisor:,}, the nearest divisor of {rollout:,}: {count:,} minibatches"
+        return Partition(shape, split(rollout, divisor), "fixed", f"the nearest divisor of {rollout:,}", note)
+    nearest = nearest_shapes(shape.num_envs, shape.num_steps, size)[0]
     fixed = Shape(**nearest, chosen=shape.chosen, repaired=shape.repaired)
-    note = f"shape {_product(shape)} → {_product(fixed)}, so that minibatches of {size:,} divide it"
-    return Cut(fixed, split(fixed.rollout_size, size), "fixed", f"in a rollout of {fixed.rollout_size:,}", note)
+    note = f"shape {_product(shape)} → {_product(fixed)}, a multiple of minibatch_size {size:,}"
+    return Partition(fixed, split(fixed.rollout_size, size), "fixed", f"in a rollout of {fixed.rollout_size:,}", note)
 
 
 def _size_error(request: Request, shape: Shape, size: int) -> RequestError:
     rollout = shape.rollout_size
     sizes = surrounding_divisors(rollout, size)
-    shapes = shapes_dividing(shape.num_envs, shape.num_steps, size)[:2]
+    shapes = nearest_shapes(shape.num_envs, shape.num_steps, size)[:2]
     same = _envs_and_steps(shape)
     problem = f"is larger than the rollout {_product(shape)}"
     if size <= rollout:
@@ -117,8 +116,8 @@ def _size_error(request: Request, shape: Shape, size: int) -> RequestError:
         "divisibility",
         f"minibatch_size {size:,} {problem}.",
         f"Use minibatch_size {_either(sizes)}; or keep {size:,} with {_shapes(shapes)}; or --on-remainder fix.",
-        [agreeing(request, {**same, "minibatch_size": fit}) for fit in sizes]
-        + [agreeing(request, {**near, "minibatch_size": size}) for near in shapes],
+        [consistent_alternative(request, {**same, "minibatch_size": divisor}) for divisor in sizes]
+        + [consistent_alternative(request, {**near, "minibatch_size": size}) for near in shapes],
     )
 
 
