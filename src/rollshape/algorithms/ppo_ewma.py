@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
@@ -103,8 +104,9 @@ class PPOEWMA(PPO):
     def init(self, key: Array) -> Any:
         network = self.new_network(key)
         optimizer = self.optimizer.init(flatten(network).vector)
-        nothing = Moments(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
-        return PPOEWMAState(network, optimizer, jnp.zeros((), jnp.int32), network, jnp.ones(()), nothing)
+        nothing = Moments(*(jnp.zeros(()) for _ in range(3)))
+        proximal = jax.tree.map(jnp.copy, network)  # a donated buffer must not be in the state twice
+        return PPOEWMAState(network, optimizer, jnp.zeros((), jnp.int32), proximal, jnp.ones(()), nothing)
 
     def update(self, state: Any, rollout: Rollout, key: Array) -> tuple[Any, PPOInfo]:
         advantages, returns = self.advantages(rollout)
