@@ -73,15 +73,10 @@ class RunDirectory:
 
     def spec(self) -> Spec:
         """The spec that the run was made with."""
-        stored = self.read()["spec"]
-        try:
-            known: dict[str, Any] = {name: stored[name] for name in Spec.__dataclass_fields__ if name in stored}
-            known["hidden_sizes"] = tuple(known["hidden_sizes"])  # JSON has no tuples
-        except (TypeError, KeyError):
-            raise RequestError(
-                "run", f"The spec in {self.path / 'run.json'} is not one.", "Train again, elsewhere."
-            ) from None
-        return Spec(**known)
+        document = self.read()["spec"]
+        if not isinstance(document, dict) or "env" not in document:
+            raise RequestError("run", f"The spec in {self.path / 'run.json'} is not one.", "Train again, elsewhere.")
+        return Spec.from_dict(document)
 
     def append(self, row: dict[str, Any]) -> None:
         append(self.metrics_file, _line(row))

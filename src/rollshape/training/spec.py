@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -108,6 +109,20 @@ class Spec:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Spec:
+        """Return the spec that `to_dict` wrote.
+
+        JSON's lists become tuples, British spellings (`normalise_…`) are accepted, fields of a newer version ignored.
+        """
+        spelled = {name.replace("normalise_", "normalize_"): value for name, value in values.items()}
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in spelled.items()
+            if name in cls.__dataclass_fields__
+        }
+        return cls(**known)
 
 
 def checked_spec(spec: Spec) -> Spec:
