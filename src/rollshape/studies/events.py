@@ -1,4 +1,4 @@
-"""What happens while a study runs, as the caller of `run_study` is told."""
+"""What happens while a study runs, as `run_study` reports it to its caller."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _compare_groups(claim: str, task: Task) -> ClaimVerdict:
     return ClaimVerdict(
         claim,
         "not settled",
-        [reason],
+        [reason, *(["No rule was named, so the claim is not judged."] if claim else [])],
         "No rule was named, so there is no verdict. To get one, add `rule: NAME` to the study file; known rules: "
         f"{', '.join(RULES)}.",
         describe_scope([task]),

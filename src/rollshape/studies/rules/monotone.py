@@ -55,7 +55,7 @@ def sort_groups(task: Task, field: str) -> list[Group]:
 
 
 def _describe_extremes(final_returns: dict[str, Floats], labels: Sequence[str], field: str) -> list[str]:
-    """Say which group ends highest, and how those with the least and the most of a field end."""
+    """Describe the group with the highest final return, and those with the lowest and highest value of a field."""
     if not final_returns or not labels:
         return []
     best, ties = best_and_ties(final_returns)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLAIMS = {
     "train_batches": "More train_batches are slower, but better.",
-    "rrd_batch_size": "A larger rrd_batch_size, which is more diverse subsequences, is better.",
+    "rrd_batch_size": "A larger rrd_batch_size, which gives more diverse subsequences, is better.",
     "rrd_sample_size": "A larger rrd_sample_size makes returns easier to predict.",
 }
 
@@ -64,12 +64,11 @@ def _describe_reward_network(groups: Sequence[Group], size: str) -> str:
     parts = []
     for group in groups:
         correlations = _late_medians(group, "reward_correlation")
-        speeds = [run.sps for run in group.runs if run.sps] or [np.nan]
+        speeds = [run.sps for run in group.runs if run.sps]
         if len(correlations):
-            parts.append(
-                f"{group.field(size)}: correlation {np.mean(correlations):.2f}, {np.mean(speeds):,.0f} steps/s"
-            )
-    return f"Correlation with the true rewards, and speed: {', '.join(parts)}."
+            speed = f", {np.mean(speeds):,.0f} steps/s" if speeds else ""
+            parts.append(f"{group.field(size)}: correlation {np.mean(correlations):.2f}{speed}")
+    return f"Correlation with the true rewards, and speed: {'; '.join(parts)}."
 
 
 def _late_medians(group: Group, metric: str) -> Floats:
