@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from rollshape.reports.report import write_report
-from rollshape.studies.engines.ray import _unpack
-from rollshape.studies.store import Result, Store
-from rollshape.studies.study import study_from
+from rollshape.studies.engines.ray import unpack_run
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.study_file import study_from_dict
 from rollshape.studies.trials import expand
 from rollshape.training.rundir import RunDirectory
 
@@ -31,7 +31,9 @@ def main() -> None:
     rows, document = list(RunDirectory(run).rows()), RunDirectory(run).read()
     print(f"one run directory: {sum(map(len, files.values())) / 1e3:,.0f} kB in {len(files)} files")
     fixed = {"rollout_size": 2048, "total_timesteps": 200_000}
-    study = study_from({"env": "CartPole-v1", "fixed": fixed, "grid": {"num_envs": SHAPES}, "seeds": SEEDS}, "scale")
+    study = study_from_dict(
+        {"env": "CartPole-v1", "fixed": fixed, "grid": {"num_envs": SHAPES}, "seeds": SEEDS}, "scale"
+    )
     with tempfile.TemporaryDirectory() as folder:
         store, started = Store(Path(folder)), time.perf_counter()
         trials = expand(study).trials
@@ -39,12 +41,12 @@ def main() -> None:
         store.begin(study)
         started = time.perf_counter()
         for trial in trials:
-            _unpack(files, store.run_dir(trial.id))
+            unpack_run(files, store.run_dir(trial.id))
         timed("run directories unpacked", len(trials), started)
         started = time.perf_counter()
         for trial in trials:
-            store.begins(trial.id)
-            store.ends(trial.id, Result("done", summary=document["summary"]))
+            store.record_begin(trial.id)
+            store.record_end(trial.id, TrialResult("done", summary=document["summary"]))
         timed("begin and end journalled, synced", len(trials), started)
         started = time.perf_counter()
         for _ in range(10):

@@ -7,11 +7,12 @@ import pytest
 from rich.console import Console
 
 from rollshape.cli import main
-from rollshape.cli.study_view import StudyView, _clock
-from rollshape.studies.engines.pool import Event
-from rollshape.studies.run import Outcome
-from rollshape.studies.store import Result, Store
-from rollshape.studies.study import study_from
+from rollshape.cli.study_view import StudyView, _format_seconds
+from rollshape.studies.events import Event
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.run import StudyState
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.study_file import study_from_dict
 from rollshape.studies.trials import expand
 
 TINY = """
@@ -29,7 +30,7 @@ def test_a_study_is_shown_then_told_as_json(tmp_path: Path, capsys: pytest.Captu
     command = ["study", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert "[bold]Tiny[/]: 2 trials, 0 of them ended before" in shown.err
+    assert "[bold]Tiny[/]: 2 trials, 0 already finished" in shown.err
     assert "[2/2]" in shown.err
     assert "num_envs 8" in shown.out
     assert "2/2" in shown.out
@@ -79,10 +80,10 @@ def test_a_wrong_request_is_told_and_starts_nothing(
 
 
 def test_the_live_table(tmp_path: Path) -> None:
-    study = study_from({"grid": {"num_envs": [64, 128]}, "fixed": {"num_steps": 32}, "seeds": 1}, "x")
+    study = study_from_dict({"grid": {"num_envs": [64, 128]}, "fixed": {"num_steps": 32}, "seeds": 1}, "x")
     expansion, view = expand(study), StudyView()
-    results = {trial.id: Result("pending") for trial in expansion.trials}
-    view.begun(Outcome(study, Store(tmp_path), expansion, expansion.trials, (), results))
+    results = {trial.id: TrialResult("pending") for trial in expansion.trials}
+    view.on_start(StudyState(study, Store(tmp_path), expansion, expansion.trials, (), results))
     first, second = (trial.id for trial in expansion.trials)
 
     def drawn() -> str:
@@ -91,14 +92,14 @@ def test_the_live_table(tmp_path: Path) -> None:
             console.print(view._table())
         return seen.get()
 
-    view.watch(Event("begin", first))
+    view.on_event(Event("begin", first))
     assert "compiling" in drawn()
     row = {"update": 100, "timesteps": 204_800, "episodic_return": 20.0, "eval_return": 123.4, "sps": 98_765}
-    view.watch(Event("row", first, row=row))
-    assert all(word in drawn() for word in (first, "64×32", "123.4", "98,765", "0 of 2 ended"))
-    view.watch(Event("end", first, result=Result("done", summary={"final_return": 1.0})))
-    view.watch(Event("begin", second))
-    view.watch(Event("end", second, result=Result("failed", "error", "why")))
+    view.on_event(Event("row", first, row=MetricsRow.from_dict(row)))
+    assert all(word in drawn() for word in (first, "64×32", "123.4", "98,765", "0 of 2 finished"))
+    view.on_event(Event("end", first, result=TrialResult("done", summary={"final_return": 1.0})))
+    view.on_event(Event("begin", second))
+    view.on_event(Event("end", second, result=TrialResult("failed", "error", "why")))
     assert first not in drawn()
-    assert "1 of 2 ended, 1 failed" in drawn()
-    assert [_clock(seconds) for seconds in (None, 5, 65, 3725)] == ["–", "0:05", "1:05", "1:02:05"]
+    assert "1 of 2 finished, 1 failed" in drawn()
+    assert [_format_seconds(seconds) for seconds in (None, 5, 65, 3725)] == ["–", "0:05", "1:05", "1:02:05"]

@@ -11,15 +11,15 @@ pytest.importorskip("jax")
 
 import psutil
 
-from rollshape.studies.engines.pool import Event
+from rollshape.studies.events import Event
 from rollshape.studies.run import run_study
-from rollshape.studies.study import study_from
+from rollshape.studies.study_file import study_from_dict
 from rollshape.training.reproduce import first_difference
 from rollshape.training.rundir import RunDirectory
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
-STUDY = study_from(
+STUDY = study_from_dict(
     {
         "env": "FrozenLake-v1",
         "fixed": {
@@ -54,9 +54,9 @@ def test_a_killed_worker_is_replaced_and_the_results_are_the_local_ones(tmp_path
         if event.kind == "row" and not any(other.kind == "retry" for other in happened):
             os.kill(trainers()[0].pid, signal.SIGKILL)
 
-    remote = run_study(STUDY, tmp_path / "ray", engine="ray", jobs=1, watch=watch)
+    remote = run_study(STUDY, tmp_path / "ray", engine="ray", jobs=1, on_event=watch)
     assert [event.kind for event in happened if event.kind in ("retry", "end")] == ["retry", "end", "end"]
-    assert remote.finished
+    assert remote.is_finished
     for trial in local.trials:
         rows = [list(RunDirectory(each.store.run_dir(trial.id)).rows()) for each in (local, remote)]
         assert len(rows[0]) > 5

@@ -11,7 +11,7 @@ from rollshape.errors import RequestError
 from rollshape.probes.rewards import answer
 from rollshape.reports.report import write_report
 from rollshape.studies.run import run_study
-from rollshape.studies.study import study_from
+from rollshape.studies.study_file import study_from_dict
 from rollshape.training.run import Run, train
 
 SIZES = {"total_timesteps": 800, "learning_starts": 400, "steps_per_iteration": 200, "train_batches": 2,
@@ -58,8 +58,8 @@ def test_a_studys_report_shows_what_was_redistributed(tmp_path: Path) -> None:
     fixed = {name: list(value) if isinstance(value, tuple) else value for name, value in (SIZES | REWARDS).items()}
     study = {"env": "Pendulum-v1", "algo": "rrd", "fixed": fixed, "points": [{"learning_rate": 1e-3}], "seeds": 1,
              "probe": {"at": [1.0]}}  # fmt: skip
-    outcome = run_study(study_from(study, "x"), tmp_path / "out", jobs=1)
-    assert outcome.finished
+    outcome = run_study(study_from_dict(study, "x"), tmp_path / "out", jobs=1)
+    assert outcome.is_finished
     (document,) = outcome.store.probes(outcome.trials[0].id).values()
     assert "RUN_DIR" in document["command"]
     text = write_report(tmp_path / "out").html.read_text()

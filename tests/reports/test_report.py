@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from tests.reports.runs import folder_of, probe_document, spec_of, write_run
 
 from rollshape.cli import main
 from rollshape.errors import RequestError
-from rollshape.reports.report import OTHER_SIZES, gather, summary, write_report
-from rollshape.studies.store import Result, Store
-from rollshape.studies.study import study_from
+from rollshape.reports.report import write_report
+from rollshape.reports.report_data import read_report_data
+from rollshape.reports.summary import UNEQUAL_ROLLOUTS, summarize_claims
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.study_file import study_from_dict
 from rollshape.studies.trials import expand
 
 HOSTILE = '<script>alert(1)</script> "quoted" & $\\frac{$ | `x` ]( http://evil.example'
@@ -39,8 +42,9 @@ class Page(HTMLParser):
 
 def study_folder(path: Path, claim: str = "More is better.", env: str = "CartPole-v1", name: str = "tradeoff") -> Store:
     """A study of three shapes as if it had been run, with a probe of each and points that went wrong."""
-    study = study_from(
-        {"title": "Title", "claim": claim, "env": env, "points": [{"num_envs": n} for n in (2, 32, 1024, 3000)],
+    study = study_from_dict(
+        {"title": "Title", "claim": claim, "rule": "more-envs-is-better", "env": env,
+         "points": [{"num_envs": n} for n in (2, 32, 1024, 3000)],
          "fixed": {"rollout_size": 2048, "num_minibatches": 4, "total_timesteps": 2048 * 40}, "seeds": 11,
          "probe": {"at": [0.5]}}, name,
     )  # fmt: skip
@@ -49,10 +53,10 @@ def study_folder(path: Path, claim: str = "More is better.", env: str = "CartPol
     ends = {2: 400.0, 32: 300.0, 1024: 100.0}
     for trial in expand(study).trials:
         if trial.seed == 10:
-            store.ends(trial.id, Result("failed", "out of memory", f"no memory for {HOSTILE}"))
+            store.record_end(trial.id, TrialResult("failed", "out of memory", f"no memory for {HOSTILE}"))
             continue
         write_run(store.run_dir(trial.id), trial.spec, ends[trial.plan.num_envs])
-        store.ends(trial.id, Result("done", summary={"final_return": 1.0}))
+        store.record_end(trial.id, TrialResult("done", summary={"final_return": 1.0}))
         if trial.probe_at:
             store.write_probe(trial.id, 0.5, probe_document({1024: (4.0, 0.1), 64: (1.0, 0.5), 2: (0.1, 0.9)}))
     return store
@@ -104,18 +108,22 @@ def test_the_conclusion_comes_first_and_says_what_the_runs_hold(written: Path) -
     text = (written / "report.html").read_text()
     answer = text.index('class="answer refuted"')
     assert answer < text.index("<section")
-    assert re.search(r"2×1024 ends highest, at (39|40)\d", text)
-    assert "A probe&#x27;s h = 1 would have chosen 32×64: regret" not in text  # 0.1 + 0.9 is the least at h = 1
-    assert "A probe&#x27;s h = 1 would have chosen 1024×2" in text
-    assert "A probe&#x27;s measured h would have chosen 2×1024: regret 0 [0, " in text  # 0.1 + 4/10
+    assert re.search(r"2×1024 has the highest final return, (39|40)\d", text)
+    assert "A probe with h = 1 would have chosen 32×64: regret" not in text  # 0.1 + 0.9 is the least at h = 1
+    assert "A probe with h = 1 would have chosen 1024×2" in text
+    assert "A probe with measured h would have chosen 2×1024: regret 0 [0, " in text  # 0.1 + 4/10
 
 
-def test_a_ranking_of_other_sizes_says_what_it_leaves_out(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    material = gather(written)
-    assert OTHER_SIZES not in summary(material)
-    for group in material.tasks[0].groups[1:]:
-        monkeypatch.setitem(group.plan, "rollout_size", 4096)
-    assert OTHER_SIZES in summary(material)
+def test_a_ranking_of_other_sizes_says_what_it_leaves_out(written: Path) -> None:
+    data = read_report_data(written)
+    assert UNEQUAL_ROLLOUTS not in summarize_claims(data)
+    first, *others = data.tasks[0].groups
+    larger = [
+        replace(group, runs=tuple(replace(run, plan=replace(run.plan, rollout_size=4096)) for run in group.runs))
+        for group in others
+    ]
+    task = replace(data.tasks[0], groups=(first, *larger))
+    assert UNEQUAL_ROLLOUTS in summarize_claims(replace(data, tasks=[task]))
 
 
 def test_what_went_wrong_is_told(written: Path) -> None:
@@ -130,7 +138,7 @@ def test_a_plain_folder_has_a_report_that_says_what_is_missing(tmp_path: Path) -
     text = report.html.read_text()
     assert report.claims[0].answer == "not settled"
     assert "No run was probed" in text
-    assert "2 runs a shape are an anecdote" in text
+    assert "Only 2 seeds per shape: intervals are wide." in text
 
 
 def test_runs_that_have_not_ended_diverged_or_were_not_scored_do_not_break_it(tmp_path: Path) -> None:
@@ -138,14 +146,14 @@ def test_runs_that_have_not_ended_diverged_or_were_not_scored_do_not_break_it(tm
     write_run(tmp_path / "b", spec_of(8, 1), 100.0, "diverged")
     write_run(tmp_path / "c", spec_of(64), 100.0, eval_return=None, policy_loss=None)
     text = write_report(tmp_path).html.read_text()
-    assert "the curves are training returns" in text
+    assert "the curves show training returns" in text
     assert "a is running" in text
 
 
 def test_a_run_directory_alone_has_a_report(tmp_path: Path) -> None:
     path = write_run(tmp_path / "a", spec_of(8, env=HOSTILE[:25]), 100.0)
     text = write_report(path).html.read_text()
-    assert "1 run a shape is an anecdote" in text
+    assert "Only 1 seed per shape: intervals are missing." in text
     assert "<script>alert" not in text
 
 
@@ -166,6 +174,6 @@ def test_the_command_prints_the_conclusion_and_the_path(tmp_path: Path, capsys: 
     assert main(["report", folder]) == 0
     shown = capsys.readouterr().out
     assert shown.strip().endswith("report.html")
-    assert "64×32 ends highest" in shown
+    assert "64×32 has the highest final return" in shown
     assert main(["report", folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "not settled"

@@ -1,16 +1,24 @@
 """Curves: three alignments of one run, areas, and thresholds with runs that never get there."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from rollshape.studies.curves import Curve, area_under, band, common_grid, curve, first_reaching, on_grid, to_threshold
+from rollshape.studies.curves import (
+    Curve,
+    area_under,
+    common_grid,
+    confidence_band,
+    first_reaching,
+    interpolate,
+    learning_curve,
+    time_to_threshold,
+)
+from rollshape.studies.metrics import MetricsRow
 
 
-def row(update: int, score: float | None, sps: int) -> dict[str, Any]:
-    return {"update": update, "timesteps": 100 * update, "sps": sps, "eval_return": score, "wall_time": 0.0}
+def row(update: int, score: float | None, sps: int) -> MetricsRow:
+    return MetricsRow(update, 100 * update, sps, {"eval_return": score})
 
 
 ROWS = [row(1, None, 100), row(2, 3.0, 50), row(4, 5.0, 100)]
@@ -21,24 +29,24 @@ def line(*points: tuple[float, float]) -> Curve:
 
 
 def test_one_run_is_three_curves() -> None:
-    np.testing.assert_array_equal(curve(ROWS, "timesteps", 8).x, [200, 400])
-    np.testing.assert_array_equal(curve(ROWS, "gradient_steps", 8).x, [16, 32])
-    np.testing.assert_array_equal(curve(ROWS, "seconds", 8).x, [3, 5])  # 1 + 2, then 2 more
-    np.testing.assert_array_equal(curve(ROWS, "seconds", 8).y, [3, 5])
+    np.testing.assert_array_equal(learning_curve(ROWS, "timesteps", 8).x, [200, 400])
+    np.testing.assert_array_equal(learning_curve(ROWS, "gradient_steps", 8).x, [16, 32])
+    np.testing.assert_array_equal(learning_curve(ROWS, "seconds", 8).x, [3, 5])  # 1 + 2, then 2 more
+    np.testing.assert_array_equal(learning_curve(ROWS, "seconds", 8).y, [3, 5])
 
 
 def test_a_grid_is_interpolated_and_never_extrapolated() -> None:
-    table = on_grid([line((0, 0), (2, 4)), line((1, 1), (4, 1))], [0, 1, 2, 3])
+    table = interpolate([line((0, 0), (2, 4)), line((1, 1), (4, 1))], [0, 1, 2, 3])
     np.testing.assert_array_equal(table, [[0, 2, 4, np.nan], [np.nan, 1, 1, 1]])
     grid = common_grid([line((0, 0), (2, 4)), line((1, 1), (4, 1))], points=4)
     np.testing.assert_array_equal(grid, [1, 2, 3, 4])
 
 
 def test_a_band_ends_where_a_run_ends() -> None:
-    found = band([line((0, 0), (4, 4)), line((0, 2), (2, 4))], [0, 2, 3])
-    assert found["value"] == [1.0, 3.0, None]
-    assert found["low"][2] is found["high"][2] is None
-    assert found["low"][0] == pytest.approx(1 - 12.706205)
+    band = confidence_band([line((0, 0), (4, 4)), line((0, 2), (2, 4))], [0, 2, 3])
+    np.testing.assert_array_equal(band.value, [1.0, 3.0, np.nan])
+    assert np.isnan([band.low[2], band.high[2]]).all()
+    assert band.low[0] == pytest.approx(1 - 12.706205)
 
 
 def test_the_area_is_the_mean_height() -> None:
@@ -60,13 +68,13 @@ def until(x: float, reaches: bool) -> Curve:
 
 
 def test_runs_that_never_get_there_are_censored_and_not_left_out() -> None:
-    exact = to_threshold([until(1, True), until(2, True), until(3, False), until(4, False)], 1)
+    exact = time_to_threshold([until(1, True), until(2, True), until(3, False), until(4, False)], 1)
     assert (exact.reached, exact.runs, exact.median) == (2, 4, 2.0)  # S(1) = ¾, S(2) = ½
-    early = to_threshold([until(1, True), until(1.5, False), until(2, True), until(3, True)], 1)
+    early = time_to_threshold([until(1, True), until(1.5, False), until(2, True), until(3, True)], 1)
     assert early.median == 2.0  # S(1) = ¾, then of two left one gets there: ⅜
-    rare = to_threshold([until(1, True), *[until(9, False)] * 9], 1)
+    rare = time_to_threshold([until(1, True), *[until(9, False)] * 9], 1)
     assert (rare.reached, rare.median, rare.high) == (1, None, None)
-    never = to_threshold([until(9, False)] * 5, 1)
+    never = time_to_threshold([until(9, False)] * 5, 1)
     assert never.to_dict() == {"threshold": 1, "reached": 0, "runs": 5, "median": None, "low": None, "high": None}
 
 
@@ -76,7 +84,9 @@ def test_the_median_time_is_kaplan_and_meiers_and_its_interval_covers_the_truth(
     for _ in range(40):
         times, limits = chance.exponential(1.0, 60), chance.uniform(0.2, 3.0, 60)  # true median ln 2
         seen, ended = np.minimum(times, limits), times <= limits
-        found = to_threshold([until(x, reaches) for x, reaches in zip(seen, ended, strict=True)], 1, resamples=100)
+        found = time_to_threshold(
+            [until(x, reaches) for x, reaches in zip(seen, ended, strict=True)], 1, num_resamples=100
+        )
         survival = stats.ecdf(stats.CensoredData.right_censored(seen, ~ended)).sf
         assert found.median == survival.quantiles[np.flatnonzero(survival.probabilities <= 0.5)[0]]
         medians.append(found.median)

@@ -11,12 +11,12 @@ import pytest
 from rollshape.cli import main
 from rollshape.errors import RequestError
 from rollshape.studies.diagnosis import Diagnosis, best_end, diagnose
+from rollshape.studies.gymnasium_registry import max_episode_steps, reward_threshold
 from rollshape.studies.records import read_records
-from rollshape.studies.registered import horizon, solved_at
 from rollshape.studies.run import run_study
 from rollshape.studies.store import Store
-from rollshape.studies.study import study_from
-from rollshape.studies.suspects import SUSPECTS, evidence
+from rollshape.studies.study_file import study_from_dict
+from rollshape.studies.suspects import CHECKS, evidence
 from rollshape.training.run import train
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
@@ -59,14 +59,14 @@ FAULTS: dict[str, dict[str, Any]] = {
     "learning-rate": {"approx_kl_epochs": [0.5, 1.0, 1.4, 1.8]},
     "short-window": {"spec": replace(SPEC, num_envs=1024, num_steps=4), "explained_variance": 0.3},
     "weak-critic": {"explained_variance": -0.5},
-    "synchronised-resets": {"reset_phase_entropy": 0.2},
+    "synchronized-resets": {"reset_phase_entropy": 0.2},
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_one_fault_is_ranked_first(fault: str, tmp_path: Path) -> None:
     found = only(write_run(tmp_path / "run", **FAULTS[fault]))
-    assert found.judgement.verdict == "never learned"
+    assert found.verdict.name == "never learned"
     assert found.suspects[0].rule == fault
     assert found.suspects[0].severity == "warn"
     assert found.suspects[0].fix
@@ -83,22 +83,22 @@ def test_a_rate_that_hardly_moves_the_policy_is_ranked_first(tmp_path: Path) -> 
 
 def test_a_run_in_good_health_that_never_learned_has_no_suspects(tmp_path: Path) -> None:
     found = only(write_run(tmp_path / "run"))
-    assert found.judgement.verdict == "never learned"
+    assert found.verdict.name == "never learned"
     assert found.suspects == []
-    measurable = set(SUSPECTS) - {"over-smooth", "contention"}  # these need a probe, or other runs
+    measurable = set(CHECKS) - {"over-smooth", "contention"}  # these need a probe, or other runs
     assert {finding.rule for finding in found.cleared} == measurable
     assert all(finding.severity == "info" for finding in found.cleared)
 
 
 def test_a_run_that_learned_is_not_examined(tmp_path: Path) -> None:
     found = only(write_run(tmp_path / "run", rise=1000.0, explained_variance=-0.5), target=-300)
-    assert found.judgement.verdict == "learned"
+    assert found.verdict.name == "learned"
     assert found.suspects == found.cleared == []
 
 
 def test_a_minibatch_above_the_noise_scale_is_found_where_a_probe_measured_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "study")
-    store.begin(study_from({"grid": {"num_envs": [64]}}, "x"))
+    store.begin(study_from_dict({"grid": {"num_envs": [64]}}, "x"))
     write_run(store.run_dir("a"))  # minibatches of 512
     document = {"noise_scale": {"clustered": 80.0}, "variance": {"total": 8.0, "individual": 1.0}}
     store.write_probe("a", 0.5, document)
@@ -145,7 +145,7 @@ def test_better_runs_confirm_or_acquit_too_few_updates(tmp_path: Path) -> None:
 def test_diverged_from_the_start_is_the_learning_rate(tmp_path: Path) -> None:
     broken = write_run(tmp_path / "run", status="diverged", approx_kl_epochs=[None, None], explained_variance=None)
     found = only(broken)
-    assert found.judgement.verdict == "diverged"
+    assert found.verdict.name == "diverged"
     assert found.suspects[0].rule == "learning-rate"
 
 
@@ -158,9 +158,9 @@ def test_evidence_is_a_place_between_notable_and_severe() -> None:
 
 
 def test_the_registry_says_what_counts_as_solved() -> None:
-    assert solved_at("CartPole-v1") == 475.0
-    assert horizon("tabular:FrozenLake-v1") == 100
-    assert solved_at("DelayChain-v0") is horizon("DelayChain-v0") is None
+    assert reward_threshold("CartPole-v1") == 475.0
+    assert max_episode_steps("tabular:FrozenLake-v1") == 100
+    assert reward_threshold("DelayChain-v0") is max_episode_steps("DelayChain-v0") is None
 
 
 def test_the_best_end_is_that_of_a_group(tmp_path: Path) -> None:
@@ -197,11 +197,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "never learned 2 of 2" in shown
     assert "[weak-critic]" in shown
-    assert "Nothing that is measured stands out" in shown
+    assert "No measured cause stands out" in shown
     assert main(["diagnose", str(tmp_path / "nowhere")]) == 2
 
 
 def test_a_study_is_diagnosed_from_its_folder(tmp_path: Path) -> None:
     fixed = {"env": "FrozenLake-v1", "num_envs": 8, "num_steps": 8, "total_timesteps": 64 * 20, "hidden_sizes": [4]}
-    run_study(study_from({"fixed": fixed, "points": [{"num_epochs": 1}], "seeds": 1}, "x"), tmp_path / "x")
-    assert only(tmp_path / "x").judgement.verdict in ("never learned", "plateaued")
+    run_study(study_from_dict({"fixed": fixed, "points": [{"num_epochs": 1}], "seeds": 1}, "x"), tmp_path / "x")
+    assert only(tmp_path / "x").verdict.name in ("never learned", "plateaued")

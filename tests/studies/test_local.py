@@ -15,11 +15,12 @@ import pytest
 
 from rollshape.errors import RequestError
 from rollshape.studies.engines import pool
-from rollshape.studies.engines.local import quiet_cores
-from rollshape.studies.engines.pool import Agenda, Event
-from rollshape.studies.run import Outcome, open_study, run_study
+from rollshape.studies.engines.local import least_pinned_cores
+from rollshape.studies.engines.pool import TrialQueue
+from rollshape.studies.events import Event
+from rollshape.studies.run import StudyState, open_study, run_study
 from rollshape.studies.store import Store
-from rollshape.studies.study import read_study, study_from
+from rollshape.studies.study_file import read_study, study_from_dict
 from rollshape.studies.trials import expand
 from rollshape.training.reproduce import first_difference
 from rollshape.training.rundir import RunDirectory
@@ -44,13 +45,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tiny: Path) -> Outcome:
+def unbroken(tiny: Path) -> StudyState:
     return run_study(read_study(str(tiny)), tiny.parent / "unbroken")
 
 
-def assert_identical(path: Path, unbroken: Outcome) -> None:
+def assert_identical(path: Path, unbroken: StudyState) -> None:
     outcome = open_study(path)
-    assert outcome.finished
+    assert outcome.is_finished
     for trial in unbroken.trials:
         rows = [list(RunDirectory(each.store.run_dir(trial.id)).rows()) for each in (unbroken, outcome)]
         assert rows[0]
@@ -84,8 +85,8 @@ def under_way(path: Path) -> list[tuple[str, int]]:
     return [(trial, pid) for trial, pid in begun.items() if trial not in ended and next(rows[trial], None)]
 
 
-def test_a_whole_study(unbroken: Outcome) -> None:
-    assert unbroken.finished
+def test_a_whole_study(unbroken: StudyState) -> None:
+    assert unbroken.is_finished
     assert len(unbroken.trials) == 3
     assert [point.point["num_envs"] for point in unbroken.illegal] == [3000]
     first = RunDirectory(unbroken.store.run_dir(unbroken.trials[0].id))
@@ -98,16 +99,16 @@ def test_a_whole_study(unbroken: Outcome) -> None:
     assert {trial["state"] for trial in document["trials"]} == {"done"}
 
 
-def test_a_finished_study_starts_nothing(unbroken: Outcome) -> None:
+def test_a_finished_study_starts_nothing(unbroken: StudyState) -> None:
     before = unbroken.store.journal.read_bytes()
     happened: list[Event] = []
-    again = run_study(unbroken.study, unbroken.store.path, watch=happened.append)
+    again = run_study(unbroken.study, unbroken.store.path, on_event=happened.append)
     assert again.results == unbroken.results
     assert happened == []
     assert unbroken.store.journal.read_bytes() == before
 
 
-def test_a_killed_worker_costs_one_retry(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_costs_one_retry(unbroken: StudyState, tiny: Path, tmp_path: Path) -> None:
     happened: list[Event] = []
 
     def watch(event: Event) -> None:
@@ -117,7 +118,7 @@ def test_a_killed_worker_costs_one_retry(unbroken: Outcome, tiny: Path, tmp_path
                 if trial == event.trial and psutil.pid_exists(pid):
                     os.kill(pid, signal.SIGKILL)
 
-    run_study(read_study(str(tiny)), tmp_path / "x", jobs=1, watch=watch)
+    run_study(read_study(str(tiny)), tmp_path / "x", jobs=1, on_event=watch)
     retried = [event for event in happened if event.kind == "retry"]
     assert len(retried) == 1
     assert "SIGKILL" in retried[0].reason
@@ -126,14 +127,16 @@ def test_a_killed_worker_costs_one_retry(unbroken: Outcome, tiny: Path, tmp_path
     assert set(counted(tmp_path / "x", "end").values()) == {1}
 
 
-def test_interrupted_and_killed_it_goes_on_to_the_identical_end(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+def test_interrupted_and_killed_it_goes_on_to_the_identical_end(
+    unbroken: StudyState, tiny: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "x"
     study = start(tiny, out, "--jobs", "1")
     wait_for(lambda: bool(under_way(out)))
     study.send_signal(signal.SIGINT)
     _, errors = study.communicate(timeout=SECONDS)
     assert study.returncode == 130
-    assert "goes on with" in errors
+    assert "Run the same command again to resume" in errors
     assert "Traceback" not in errors
     assert (
         not under_way(out) or RunDirectory(Store(out).run_dir(under_way(out)[0][0])).read()["status"] == "interrupted"
@@ -153,7 +156,7 @@ def test_interrupted_and_killed_it_goes_on_to_the_identical_end(unbroken: Outcom
     assert all(counted(out, "begin")[trial] == begun[trial] for trial in ended)  # nothing that has ended is repeated
 
 
-def test_two_processes_share_a_study(unbroken: Outcome, tiny: Path, tmp_path: Path) -> None:
+def test_two_processes_share_a_study(unbroken: StudyState, tiny: Path, tmp_path: Path) -> None:
     other = start(tiny, tmp_path / "x", "--jobs", "1", "--json")
     run_study(read_study(str(tiny)), tmp_path / "x", jobs=1)
     out, errors = other.communicate(timeout=SECONDS)
@@ -171,8 +174,8 @@ def test_what_goes_wrong_is_a_state_and_not_the_end(tiny: Path, tmp_path: Path) 
         {"learning_rate": 1e30, "max_grad_norm": None},
         {"env_kwargs": {"size": "9x9"}},
     ]
-    study = study_from({"fixed": fixed, "points": points, "seeds": [0]}, "wrong")
-    grown = study_from({"fixed": fixed, "points": points, "seeds": [0, 7]}, "wrong")
+    study = study_from_dict({"fixed": fixed, "points": points, "seeds": [0]}, "wrong")
+    grown = study_from_dict({"fixed": fixed, "points": points, "seeds": [0, 7]}, "wrong")
     store = Store(tmp_path / "x")
     store.begin(study)
     blocked = store.run_dir(expand(grown).trials[1].id)
@@ -184,24 +187,24 @@ def test_what_goes_wrong_is_a_state_and_not_the_end(tiny: Path, tmp_path: Path) 
     assert "cannot be a run directory" in failed.reason
     assert "not finite after" in diverged.reason
     assert [(point.rule, point.point["env_kwargs"]) for point in outcome.illegal] == [("choice", {"size": "9x9"})]
-    assert not outcome.finished
+    assert not outcome.is_finished
     blocked.unlink()  # mended: a failed trial is tried again, a diverged one is an end
     again = run_study(grown, tmp_path / "x", jobs=1)
-    assert again.finished
+    assert again.is_finished
     assert counted(tmp_path / "x", "begin")[outcome.trials[2].id] == 1
 
 
 def test_a_study_that_cannot_be_run_at_all_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="CartPole-v9"):
-        run_study(study_from({"env": "CartPole-v9", "grid": {"num_envs": [2]}}, "x"), tmp_path / "x")
+        run_study(study_from_dict({"env": "CartPole-v9", "grid": {"num_envs": [2]}}, "x"), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_a_worker_that_keeps_dying_fails_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")  # XLA ends the process
-    study = study_from({"env": "FrozenLake-v1", "grid": {"num_envs": [8]}, "seeds": 1}, "x")
+    study = study_from_dict({"env": "FrozenLake-v1", "grid": {"num_envs": [8]}, "seeds": 1}, "x")
     happened: list[Event] = []
-    outcome = run_study(study, tmp_path / "x", watch=happened.append)
+    outcome = run_study(study, tmp_path / "x", on_event=happened.append)
     result = outcome.results[outcome.trials[0].id]
     assert (result.state, result.cause) == ("failed", "worker died")
     assert "died 2 times" in result.reason
@@ -211,43 +214,43 @@ def test_a_worker_that_keeps_dying_fails_its_trial(tmp_path: Path, monkeypatch: 
 
 def test_no_two_workers_probe_at_once_while_there_is_other_work() -> None:
     study = {"grid": {"num_envs": [2, 4]}, "seeds": 2, "probe": {"at": [0.5]}}
-    agenda = Agenda(expand(study_from(study, "x")).trials)
-    first = agenda.deal("", set())
+    agenda = TrialQueue(expand(study_from_dict(study, "x")).trials)
+    first = agenda.take("", set())
     assert first is not None
     assert first.probe_at
-    second = agenda.deal("", {first.group}, probing=True)
+    second = agenda.take("", {first.group}, is_probing=True)
     assert second is not None
     assert not second.probe_at
-    third = agenda.deal(second.group, {first.group}, probing=True)  # nothing else is left of its shape
+    third = agenda.take(second.group, {first.group}, is_probing=True)  # nothing else is left of its shape
     assert third is not None
     assert third.probe_at
 
 
 def test_workers_stay_with_a_shape_and_start_on_different_ones() -> None:
-    trials = expand(study_from({"grid": {"num_envs": [2, 4]}, "seeds": 3}, "x")).trials
-    agenda = Agenda(trials)
-    first = agenda.deal("", set())
+    trials = expand(study_from_dict({"grid": {"num_envs": [2, 4]}, "seeds": 3}, "x")).trials
+    agenda = TrialQueue(trials)
+    first = agenda.take("", set())
     assert first is not None
-    second = agenda.deal("", {first.group})
+    second = agenda.take("", {first.group})
     assert second is not None
     assert second.group != first.group
-    third = agenda.deal(first.group, {second.group})
+    third = agenda.take(first.group, {second.group})
     assert third is not None
     assert third.group == first.group
-    rest = [agenda.deal(second.group, {first.group}) for _ in range(3)]
+    rest = [agenda.take(second.group, {first.group}) for _ in range(3)]
     assert [trial.group == second.group for trial in rest if trial] == [True, True, False]
-    assert agenda.deal("", set()) is None
+    assert agenda.take("", set()) is None
 
 
 def test_a_trial_of_another_process_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "ASK_AGAIN", 0.05)
-    trial = expand(study_from({"grid": {"num_envs": [2]}, "seeds": 1}, "x")).trials[0]
-    agenda = Agenda([])
+    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.05)
+    trial = expand(study_from_dict({"grid": {"num_envs": [2]}, "seeds": 1}, "x")).trials[0]
+    agenda = TrialQueue([])
     agenda.postpone(trial)
     assert agenda
-    assert agenda.deal("", set()) is None
+    assert agenda.take("", set()) is None
     time.sleep(0.06)
-    assert agenda.deal("", set()) == trial
+    assert agenda.take("", set()) == trial
     assert not agenda
 
 
@@ -256,12 +259,12 @@ def test_workers_go_where_fewest_are_pinned(monkeypatch: pytest.MonkeyPatch) -> 
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(psutil, "process_iter", lambda: [psutil.Process(sleeper.pid)])  # other tests pin theirs too
     try:
-        others = quiet_cores(len(cores))
+        others = least_pinned_cores(len(cores))
         os.sched_setaffinity(sleeper.pid, {others[0]})
         if len(cores) > 1:
-            assert quiet_cores(1) != [others[0]]
-        assert sorted(quiet_cores(len(cores))) == cores
-        assert len(quiet_cores(3 * len(cores))) == 3 * len(cores)
+            assert least_pinned_cores(1) != [others[0]]
+        assert sorted(least_pinned_cores(len(cores))) == cores
+        assert len(least_pinned_cores(3 * len(cores))) == 3 * len(cores)
     finally:
         sleeper.kill()
         sleeper.wait()

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from rollshape.studies.statistics import (
-    bootstrap,
+    bootstrap_interval,
     compare_ranking,
     interquartile_mean,
     probability_of_improvement,
-    summarised,
+    summarize,
 )
 
 
@@ -24,7 +24,7 @@ def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
 @pytest.mark.parametrize("n", range(2, 10))
 def test_few_runs_have_a_mean_and_a_t_interval(n: int) -> None:
     values = np.random.default_rng(n).normal(size=n)
-    found = summarised(values)
+    found = summarize(values)
     assert found.method == "mean"
     assert found.runs == n
     expected = stats.t.interval(0.95, n - 1, values.mean(), stats.sem(values))
@@ -32,36 +32,39 @@ def test_few_runs_have_a_mean_and_a_t_interval(n: int) -> None:
 
 
 def test_one_run_has_no_interval() -> None:
-    found = summarised([3.0])
+    found = summarize([3.0])
     assert (found.value, found.low, found.high) == (3.0, None, None)
 
 
 def test_intervals_cover_what_they_claim() -> None:
     chance = np.random.default_rng(0)
     few, many = chance.normal(2.0, 1.0, (1000, 5)), chance.normal(2.0, 1.0, (400, 20))
-    for samples, least in ((few, 0.93), (many, 0.88)):  # a percentile bootstrap of 20 runs falls a little short
-        intervals = [summarised(sample) for sample in samples]
+    for samples, least in (
+        (few, 0.93),
+        (many, 0.88),
+    ):  # a percentile bootstrap of 20 runs falls a little short
+        intervals = [summarize(sample) for sample in samples]
         covered = np.mean([(each.low or 0) <= 2.0 <= (each.high or 0) for each in intervals])
         assert least <= covered <= 0.97
 
 
 def test_ten_runs_have_an_interquartile_mean_and_a_bootstrap() -> None:
-    found = summarised([*range(9), 1000.0])
+    found = summarize([*range(9), 1000.0])
     assert found.method == "iqm"
     assert found.value == np.mean([2, 3, 4, 5, 6, 7])
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high
-    assert summarised([4.0] * 12).to_dict() == {"value": 4.0, "low": 4.0, "high": 4.0, "runs": 12, "method": "iqm"}
+    assert summarize([4.0] * 12).to_dict() == {"value": 4.0, "low": 4.0, "high": 4.0, "runs": 12, "method": "iqm"}
 
 
 def test_the_bootstrap_draws_within_strata() -> None:
     strata = [np.full(4, 1.0), np.full(7, 5.0)]
-    assert bootstrap(strata, lambda drawn: drawn[1].mean(-1) - drawn[0].mean(-1)) == (4.0, 4.0)
-    low, high = bootstrap([np.array([0.0, 1.0])], lambda drawn: drawn[0].mean(-1))  # 0, ½, ½, 1
+    assert bootstrap_interval(strata, lambda drawn: drawn[1].mean(-1) - drawn[0].mean(-1)) == (4.0, 4.0)
+    low, high = bootstrap_interval([np.array([0.0, 1.0])], lambda drawn: drawn[0].mean(-1))  # 0, ½, ½, 1
     assert (low, high) == (0.0, 1.0)
     values = np.random.default_rng(2).normal(size=400)
-    low, high = bootstrap([values], lambda drawn: drawn[0].mean(-1))
+    low, high = bootstrap_interval([values], lambda drawn: drawn[0].mean(-1))
     np.testing.assert_allclose(high - low, 2 * 1.96 * values.std() / 20, rtol=0.08)
 
 

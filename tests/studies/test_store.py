@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from rollshape.errors import RequestError
-from rollshape.studies.store import Result, Store
-from rollshape.studies.study import Study, study_from
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.study import Study
+from rollshape.studies.study_file import study_from_dict
 
 
 def study(seeds: int = 2, name: str = "x") -> Study:
-    return study_from({"grid": {"num_envs": [2, 4]}, "seeds": seeds}, name)
+    return study_from_dict({"grid": {"num_envs": [2, 4]}, "seeds": seeds}, name)
 
 
 @pytest.fixture
@@ -40,51 +41,51 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
         Store(tmp_path).begin(study())
     with pytest.raises(RequestError, match="holds no study"):
         Store(tmp_path).study()
-    with pytest.raises(RequestError, match="Cannot make"):
+    with pytest.raises(RequestError, match="Cannot create"):
         Store(tmp_path / "thesis.txt" / "study").begin(study())
 
 
 @pytest.mark.parametrize("kept", [1, 20, -1])
 def test_a_torn_last_line_is_harmless(store: Store, kept: int) -> None:
-    store.ends("a", Result("done", summary={"final_return": 1.0}))
+    store.record_end("a", TrialResult("done", summary={"final_return": 1.0}))
     whole = store.journal.read_bytes()
-    store.ends("b", Result("done", summary={"final_return": 2.0}))
+    store.record_end("b", TrialResult("done", summary={"final_return": 2.0}))
     torn = store.journal.read_bytes()[len(whole) :][:kept]
     store.journal.write_bytes(whole + torn)
     ended = {"a"} | ({"b"} if kept < 0 else set())  # with all but its newline the line is whole
     assert set(store.progress()) == set(Store(store.path).progress()) == ended
-    store.ends("c", Result("failed", "error", "why"))
+    store.record_end("c", TrialResult("failed", "error", "why"))
     assert set(store.progress()) == set(Store(store.path).progress()) == ended | {"c"}
-    assert store.progress()["c"].result == Result("failed", "error", "why")
+    assert store.progress()["c"].result == TrialResult("failed", "error", "why")
 
 
 def test_what_ended_well_cannot_be_undone_and_what_failed_can(store: Store) -> None:
-    store.ends("a", Result("failed", "error", "why"))
-    store.ends("a", Result("failed", "error", "again"))
+    store.record_end("a", TrialResult("failed", "error", "why"))
+    store.record_end("a", TrialResult("failed", "error", "again"))
     assert store.progress()["a"].failures == 2
-    assert not store.progress()["a"].final
-    store.ends("a", Result("done", summary={"final_return": 1.0}))
-    store.ends("a", Result("failed", "error", "late"))
-    assert store.progress()["a"].result == Result("done", summary={"final_return": 1.0})
+    assert not store.progress()["a"].is_final
+    store.record_end("a", TrialResult("done", summary={"final_return": 1.0}))
+    store.record_end("a", TrialResult("failed", "error", "late"))
+    assert store.progress()["a"].result == TrialResult("done", summary={"final_return": 1.0})
 
 
 def test_files_of_an_ended_trial_are_read_only(store: Store) -> None:
     folder = store.run_dir("a") / "checkpoints"
     folder.mkdir(parents=True)
     (folder / "1.eqx").write_text("arrays")
-    store.ends("a", Result("failed", "error", "why"))
+    store.record_end("a", TrialResult("failed", "error", "why"))
     assert (folder / "1.eqx").stat().st_mode & 0o222
-    store.ends("a", Result("done"))
+    store.record_end("a", TrialResult("done"))
     assert not (folder / "1.eqx").stat().st_mode & 0o222
 
 
 APPENDER = """
 import sys
 from pathlib import Path
-from rollshape.studies.store import Result, Store
+from rollshape.studies.store import TrialResult, Store
 store = Store(Path(sys.argv[1]))
 for i in range(100):
-    store.ends(f"{sys.argv[2]}-{i}", Result("done", summary={"text": "x" * 5000}))
+    store.record_end(f"{sys.argv[2]}-{i}", TrialResult("done", summary={"text": "x" * 5000}))
 """
 
 
@@ -103,8 +104,8 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from rollshape.studies.store import Store
-claim = Store(Path(sys.argv[1])).claim("a")
-print("held" if claim else "refused", flush=True)
+lock = Store(Path(sys.argv[1])).lock_trial("a")
+print("held" if lock else "refused", flush=True)
 time.sleep(60)
 """
 
@@ -114,15 +115,15 @@ def test_a_claim_ends_with_its_owner(store: Store) -> None:
     assert owner.stdout is not None
     with owner, owner.stdout as said:
         assert said.readline() == "held\n"
-        assert store.claim("a") is None
-        other = store.claim("b")
+        assert store.lock_trial("a") is None
+        other = store.lock_trial("b")
         assert other is not None
         owner.kill()
-    claim = store.claim("a")
+    claim = store.lock_trial("a")
     assert claim is not None
     with claim, other:
-        assert store.claim("a") is None
-    again = store.claim("a")
+        assert store.lock_trial("a") is None
+    again = store.lock_trial("a")
     assert again is not None
     again.__exit__()
 
@@ -131,7 +132,7 @@ def test_threads_of_one_process_claim_apart(store: Store) -> None:
     won: list[bool] = []
 
     def take() -> None:
-        won.append(store.claim("a") is not None)
+        won.append(store.lock_trial("a") is not None)
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from rollshape.errors import RequestError
-from rollshape.studies.builtin import builtin, names
-from rollshape.studies.study import Study, read_study, study_from
+from rollshape.studies.builtin import builtin_names, load_builtin
+from rollshape.studies.study import Study
+from rollshape.studies.study_file import read_study, study_from_dict
 from rollshape.studies.trials import Trial, evaluation_grid, expand
 
 FILE = """
@@ -39,7 +40,7 @@ def test_a_study_file(tmp_path: Path) -> None:
     assert len(study.points) == 6
     assert study.seeds == (0, 1)
     assert study.probe_at == (0.1, 0.5)
-    assert study_from(study.to_dict(), "mine") == study
+    assert study_from_dict(study.to_dict(), "mine") == study
 
 
 def test_illegal_points_keep_their_reason(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_ids_are_stable_under_reordering_and_extension(tmp_path: Path) -> None:
 
 
 def test_trials_of_one_point_share_a_group() -> None:
-    study = study_from({"grid": {"num_envs": [4, 8]}, "fixed": {"num_steps": 8}, "seeds": 3}, "x")
+    study = study_from_dict({"grid": {"num_envs": [4, 8]}, "fixed": {"num_steps": 8}, "seeds": 3}, "x")
     groups = [trial.group for trial in expand(study).trials]
     assert [groups.count(group) for group in dict.fromkeys(groups)] == [3, 3]
 
@@ -84,10 +85,10 @@ def test_trials_of_one_point_share_a_group() -> None:
         ("grid: {num_envs: [2]}\nfixed:\n  env_kwargs: 3\n", 3, "env_kwargs", "a mapping"),
         ("grid: {num_envs: [2]}\nalgo: dqn\n", 2, "dqn", "ppo"),
         ("grid: {num_envs: 2}\n", 1, "grid.num_envs", "num_envs: [first, second]"),
-        ("grid: {seed: [1]}\n", 1, "seed", "`seeds` says them"),
-        ("grid: {num_envs: [2]}\nfixed:\n  num_envs: 3\n", 1, "fixed and varied", "Keep one"),
+        ("grid: {seed: [1]}\n", 1, "seed", "Use `seeds`"),
+        ("grid: {num_envs: [2]}\nfixed:\n  num_envs: 3\n", 1, "both fixed and varied", "Keep one"),
         ("points:\n  - num_envs: 2\n  - num_envs: true\n", 3, "True", "a whole number"),
-        ("points: []\n", 1, "no list of mappings", "points: [{"),
+        ("points: []\n", 1, "not a list of mappings", "points: [{"),
         ("env: CartPole-v1\n", 1, "varies something", "grid: {"),
         ("grid: {num_envs: [2]}\npoints: [{num_envs: 2}]\n", 1, "by grid or by points", "one of them"),
         ("grid: {num_envs: [2]}\nseeds: 0\n", 2, "seeds", "a count"),
@@ -113,7 +114,7 @@ def test_what_is_wrong_is_told_with_file_line_key_and_fix(
 
 
 def small(**more: Any) -> Study:
-    return study_from({"fixed": {"num_steps": 8}, "grid": {"num_envs": [8, 32]}, **more}, "x")
+    return study_from_dict({"fixed": {"num_steps": 8}, "grid": {"num_envs": [8, 32]}, **more}, "x")
 
 
 def test_the_learning_rate_follows_the_minibatch_by_its_rule() -> None:
@@ -140,31 +141,31 @@ def test_every_trial_is_scored_at_the_same_timesteps() -> None:
 
 def test_rollouts_without_a_common_multiple_are_said_to_be_unaligned() -> None:
     points = [{"num_envs": n, "num_steps": 1, "total_timesteps": 20_000} for n in (997, 1009, 1013)]
-    plans = [trial.plan for trial in expand(study_from({"points": points, "seeds": 1}, "x")).trials]
+    plans = [trial.plan for trial in expand(study_from_dict({"points": points, "seeds": 1}, "x")).trials]
     assert evaluation_grid(plans) == (round(max(plan.actual_timesteps or 0 for plan in plans) / 20), False)
 
 
 def test_two_points_that_are_one_run_and_a_study_without_a_legal_point_are_refused() -> None:
     with pytest.raises(RequestError, match="the same run"):
-        expand(study_from({"grid": {"num_envs": [2, 2]}}, "x"))
+        expand(study_from_dict({"grid": {"num_envs": [2, 2]}}, "x"))
     with pytest.raises(RequestError, match="no legal point"):
-        expand(study_from({"grid": {"num_envs": [3000]}, "fixed": {"rollout_size": 2048}}, "x"))
+        expand(study_from_dict({"grid": {"num_envs": [3000]}, "fixed": {"rollout_size": 2048}}, "x"))
 
 
 def test_flags_change_a_study() -> None:
     assert small().with_seeds(3).seeds == (0, 1, 2)
     assert small().with_env("Acrobot-v1").fixed["env"] == "Acrobot-v1"
-    probed = study_from({"grid": {"num_envs": [2]}, "probe": {"at": [0.5]}}, "x")
+    probed = study_from_dict({"grid": {"num_envs": [2]}, "probe": {"at": [0.5]}}, "x")
     assert (probed.probe_at, probed.without_probes().probe_at) == ((0.5,), ())
     with pytest.raises(RequestError, match="--seeds"):
         small().with_seeds(0)
     with pytest.raises(RequestError, match="varies env"):
-        study_from({"grid": {"env": ["a", "b"]}}, "x").with_env("c")
+        study_from_dict({"grid": {"env": ["a", "b"]}}, "x").with_env("c")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", builtin_names())
 def test_built_in_studies_are_legal_throughout_and_make_a_claim(name: str) -> None:
-    study = builtin(name)
+    study = load_builtin(name)
     assert study.claim
     found = expand(study)
     assert not found.illegal
@@ -173,24 +174,24 @@ def test_built_in_studies_are_legal_throughout_and_make_a_claim(name: str) -> No
 
 def test_built_in_studies_have_the_sizes_that_are_asked_about() -> None:
     named = {"tradeoff", "demo", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay", "rrd"}
-    assert named == set(names())
-    tradeoff = expand(builtin("tradeoff")).trials
+    assert named == set(builtin_names())
+    tradeoff = expand(load_builtin("tradeoff")).trials
     assert {trial.plan.rollout_size for trial in tradeoff} == {2048}
     assert len(tradeoff) == 6 * 20
-    assert [point["num_envs"] for point in builtin("num-envs").points] == [256, 512, 1280, 2048]
-    assert [point["num_steps"] for point in builtin("num-steps").points] == [8, 16, 64, 128]
-    assert [point["total_timesteps"] for point in builtin("total-timesteps").points] == [
+    assert [point["num_envs"] for point in load_builtin("num-envs").points] == [256, 512, 1280, 2048]
+    assert [point["num_steps"] for point in load_builtin("num-steps").points] == [8, 16, 64, 128]
+    assert [point["total_timesteps"] for point in load_builtin("total-timesteps").points] == [
         1_500_000,
         2_000_000,
         5_000_000,
     ]
     with pytest.raises(RequestError) as caught:
-        builtin("num-env")
+        load_builtin("num-env")
     assert "Did you mean num-envs?" in caught.value.fix
 
 
 def test_without_the_extra_a_functional_environment_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert builtin("num-envs").fixed["env"] == "envpool:Pusher-v5"
+    assert load_builtin("num-envs").fixed["env"] == "envpool:Pusher-v5"
     monkeypatch.setattr("rollshape.studies.builtin.find_spec", lambda _: None)
-    assert builtin("num-envs").fixed["env"] == "Pendulum-v1"
-    assert builtin("tradeoff").fixed["env"] == "CartPole-v1"
+    assert load_builtin("num-envs").fixed["env"] == "Pendulum-v1"
+    assert load_builtin("tradeoff").fixed["env"] == "CartPole-v1"

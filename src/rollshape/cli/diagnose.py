@@ -1,4 +1,4 @@
-"""`rollshape diagnose`: what became of each run, and why."""
+"""`rollshape diagnose`: how each run ended, and the suspected causes of bad runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rollshape.cli.flags import CommonArgs, parse
 if TYPE_CHECKING:
     from rollshape.studies.diagnosis import Diagnosis
 
-SHOWN = 3  # suspects of a shape
+MAX_SUSPECTS = 3  # shown per shape
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnoseArgs(CommonArgs):
-    """Learned, still rising, plateaued, never learned, collapsed or diverged; and for the bad ones why, by evidence."""
+    """Classify runs as learned, still rising, plateaued, never learned, collapsed or diverged, and explain bad ones."""
 
     directory: Annotated[str, "a run directory, a study, or a folder of runs"]
-    target: Annotated[float | None, "the return that counts as solved (default: the environment's registered one)"] = (
-        None
-    )
+    target: Annotated[
+        float | None, "return that counts as solved (default: the environment's registered threshold)"
+    ] = None
 
 
 def run(argv: Sequence[str]) -> None:
@@ -31,30 +31,30 @@ def run(argv: Sequence[str]) -> None:
     from rollshape.cli.output import print_json
     from rollshape.studies.diagnosis import diagnose
 
-    found = diagnose(Path(args.directory), args.target)
+    diagnoses = diagnose(Path(args.directory), args.target)
     if args.json:
-        print_json([each.to_dict() for each in found])
+        print_json([diagnosis.to_dict() for diagnosis in diagnoses])
         return
     groups: dict[Any, list[Diagnosis]] = {}
-    for each in found:
-        groups.setdefault(each.record.group, []).append(each)
-    for runs in groups.values():
-        _show(runs)
+    for diagnosis in diagnoses:
+        groups.setdefault(diagnosis.record.group_key, []).append(diagnosis)
+    for group in groups.values():
+        _show_group(group)
 
 
-def _show(runs: list[Diagnosis]) -> None:
-    """Runs that differ in the seed only: their verdicts, and the suspects of a typical bad one."""
+def _show_group(diagnoses: list[Diagnosis]) -> None:
+    """Print the verdicts of runs that differ in the seed only, and the suspects of a typical one."""
     from rich.markup import escape
 
     from rollshape.cli.output import console, show_findings
 
-    first, out = runs[0].record, console()
-    verdicts = Counter(each.judgement.verdict for each in runs)
-    counted = ", ".join(f"{verdict} {count} of {len(runs)}" for verdict, count in verdicts.most_common())
-    counted = runs[0].judgement.verdict if len(runs) == 1 else counted
-    out.print(f"[bold]{escape(first.spec['env'])} {first.shape}[/]  {counted}")
-    typical = next(each for each in runs if each.judgement.verdict == verdicts.most_common(1)[0][0])
-    out.print(f"      {escape(typical.judgement.reason)}")
-    show_findings(typical.suspects[:SHOWN])
-    if typical.judgement.bad and not typical.suspects:
-        out.print("      Nothing that is measured stands out; a probe may tell more.")
+    record, out = diagnoses[0].record, console()
+    counts = Counter(diagnosis.verdict.name for diagnosis in diagnoses).most_common()
+    most_common = counts[0][0]
+    verdicts = ", ".join(f"{verdict} {count} of {len(diagnoses)}" for verdict, count in counts)
+    out.print(f"[bold]{escape(record.spec.env)} {record.shape}[/]  {most_common if len(diagnoses) == 1 else verdicts}")
+    typical = next(diagnosis for diagnosis in diagnoses if diagnosis.verdict.name == most_common)
+    out.print(f"      {escape(typical.verdict.reason)}")
+    show_findings(typical.suspects[:MAX_SUSPECTS])
+    if typical.verdict.is_bad and not typical.suspects:
+        out.print("      No measured cause stands out; a probe may show more.")

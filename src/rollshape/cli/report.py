@@ -1,4 +1,4 @@
-"""`rollshape report`: a study or a folder of runs as one page that opens offline, its conclusion first."""
+"""`rollshape report`: write the report of a study or of a folder of runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from rollshape.cli.flags import CommonArgs, parse
 
 if TYPE_CHECKING:
-    from rollshape.reports.report import Report
+    from rollshape.reports.report import WrittenReport
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportArgs(CommonArgs):
-    """Write report.html (one file, offline) and report.md into a study's folder, or into a folder of runs."""
+    """Write report.html (a single offline file) and report.md into the folder of a study or of runs."""
 
     directory: Annotated[str, "a study, a folder of runs, or a run directory"]
 
@@ -32,15 +32,15 @@ def run(argv: Sequence[str]) -> None:
         show_report(report)
 
 
-def show_report(report: Report) -> None:
-    """The conclusion in words, and where the page is."""
+def show_report(report: WrittenReport) -> None:
+    """Print the conclusion of a report, and where it was written."""
     from rich.markup import escape
 
     from rollshape.cli.output import console
 
     out = console()
     out.print(f"\n[bold]{escape(report.title)}[/]")
-    out.print(f"[bold]{escape(report.claims[0].answer.upper())}[/]")
+    out.print(f"[bold]{escape(report.headline)}[/]")
     for line in report.summary:
         out.print(escape(line))
     out.print(f"\n{escape(str(report.html))}")

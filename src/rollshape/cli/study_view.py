@@ -1,4 +1,4 @@
-"""What `rollshape study` shows: a live table of the trials under way, and a table of points at the end."""
+"""What `rollshape study` shows: a live table of running trials, and a table of points at the end."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from rich.table import Table
 from rich.text import Text
 
 from rollshape.cli.output import console
-from rollshape.studies.engines.pool import Event
-from rollshape.studies.run import Outcome
-from rollshape.studies.store import FINAL
-from rollshape.studies.trials import Trial, labelled
+from rollshape.studies.events import Event
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.run import StudyState
+from rollshape.studies.store import FINAL_STATES, TrialState
+from rollshape.studies.trials import IllegalPoint, Trial, format_point
 
 
 class StudyView:
-    """`with StudyView() as view: run_study(…, begun=view.begun, watch=view.watch)`; plain lines where there is no
-    terminal."""
+    """A context in which `run_study(…, on_start=view.on_start, on_event=view.on_event)` shows its progress.
+
+    Without a terminal it prints plain lines.
+    """
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
         self._trials: dict[str, Trial] = {}
-        self._running: dict[str, tuple[float, dict[str, Any] | None]] = {}
-        self._states: dict[str, str] = {}
-        self._started, self._steps_before = time.monotonic(), 0
+        self._running: dict[str, tuple[float, MetricsRow | None]] = {}  # trial → (start, last row)
+        self._states: dict[str, TrialState] = {}
+        self._start_time, self._start_steps = time.monotonic(), 0
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> StudyView:
@@ -40,111 +43,114 @@ class StudyView:
         if self._live.is_started:
             self._live.stop()
 
-    def begun(self, outcome: Outcome) -> None:
-        for point in outcome.illegal:
-            self._say(f"[yellow]illegal[/] {escape(labelled(point.point))}: {escape(point.message)}")
-        if not outcome.expansion.aligned:
-            self._say("The rollouts have no common multiple to score at: scores fall on the nearest update.")
-        self._trials = {trial.id: trial for trial in outcome.trials}
-        self._states = {trial.id: outcome.results[trial.id].state for trial in outcome.trials}
-        ended = sum(state in FINAL for state in self._states.values())
-        self._say(f"{escape(outcome.study.title)}: {len(self._trials)} trials, {ended} of them ended before")
-        self._started, self._steps_before = time.monotonic(), self._steps()
+    def on_start(self, state: StudyState) -> None:
+        for point in state.illegal:
+            self._print(_describe_illegal(point))
+        if not state.expansion.aligned:
+            self._print("The rollout sizes have no common multiple: every trial is scored at its nearest update.")
+        self._trials = {trial.id: trial for trial in state.trials}
+        self._states = {trial.id: state.results[trial.id].state for trial in state.trials}
+        self._print(f"{escape(state.study.title)}: {len(self._trials)} trials, {self._num_finished()} already finished")
+        self._start_time, self._start_steps = time.monotonic(), self._num_steps()
 
-    def watch(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind == "begin":
             self._running[event.trial] = (time.monotonic(), None)
         elif event.kind == "row":
-            began, _ = self._running.get(event.trial, (time.monotonic(), None))
-            self._running[event.trial] = (began, event.row)
+            start, _ = self._running.get(event.trial, (time.monotonic(), None))
+            self._running[event.trial] = (start, event.row)
         else:
             self._running.pop(event.trial, None)
         if event.kind == "retry":
-            self._say(f"{event.trial}: its worker died {escape(event.reason)}; once more")
+            self._print(f"{event.trial}: its worker died {escape(event.reason)}; trying once more")
         if event.kind == "end" and event.result is not None:
             self._states[event.trial] = event.result.state
-            if event.result.state not in FINAL or not self._console.is_terminal:
-                self._say(escape(self._ended(event)))
+            if not event.result.is_final or not self._console.is_terminal:
+                self._print(escape(self._describe_end(event)))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)
 
-    def _ended(self, event: Event) -> str:
-        assert event.result is not None
-        score = event.result.summary.get("final_return")
-        told = event.result.reason or ("" if score is None else f"return {score:.1f}")
-        ended = sum(state in FINAL for state in self._states.values())
-        return f"[{ended}/{len(self._states)}] {event.trial} {event.result.state} {told}".rstrip()
+    def _describe_end(self, event: Event) -> str:
+        result = event.result
+        assert result is not None
+        detail = result.reason or ("" if result.final_return is None else f"return {result.final_return:.1f}")
+        return f"[{self._num_finished()}/{len(self._states)}] {event.trial} {result.state} {detail}".rstrip()
 
-    def _steps(self) -> int:
-        """Timesteps of this study that are behind us."""
+    def _num_finished(self) -> int:
+        return sum(state in FINAL_STATES for state in self._states.values())
+
+    def _num_steps(self) -> int:
+        """Return the timesteps of all trials so far; a trial that has ended counts fully."""
         total = 0
         for name, trial in self._trials.items():
             _, row = self._running.get(name, (0.0, None))
-            ended = self._states[name] not in ("pending", "failed") or (self._states[name] == "failed" and row is None)
-            total += (trial.plan.actual_timesteps or 0) if ended else row["timesteps"] if row else 0
+            state = self._states[name]
+            has_ended = state not in ("pending", "failed") or (state == "failed" and row is None)
+            total += (trial.plan.actual_timesteps or 0) if has_ended else row.timesteps if row else 0
         return total
 
     def _table(self) -> Group:
         table = Table(box=None, pad_edge=False)
         for name in ("trial", "shape", "seed", "progress", "return", "steps/s", "time left"):
             table.add_column(name, justify="left" if name in ("trial", "progress") else "right")
-        for name, (began, row) in list(self._running.items()):  # it is drawn from a thread of its own
-            table.add_row(*self._row(self._trials[name], began, row))
-        ended = sum(state in FINAL for state in self._states.values())
+        for name, (start, row) in list(self._running.items()):  # a copy: rich draws in another thread
+            table.add_row(*_running_cells(self._trials[name], start, row))
         failed = sum(state == "failed" for state in self._states.values())
         total = sum(trial.plan.actual_timesteps or 0 for trial in self._trials.values())
-        made = self._steps() - self._steps_before
-        left = (total - self._steps()) * (time.monotonic() - self._started) / made if made > 0 else None
+        steps = self._num_steps() - self._start_steps
+        seconds = time.monotonic() - self._start_time
+        time_left = (total - self._num_steps()) * seconds / steps if steps > 0 else None
         line = (
-            f"{ended} of {len(self._trials)} ended"
+            f"{self._num_finished()} of {len(self._trials)} finished"
             + (f", {failed} failed" if failed else "")
-            + f", {_clock(left)} left"
+            + f", {_format_seconds(time_left)} left"
         )
         return Group(table, Text(line, style="dim"))
 
-    def _row(self, trial: Trial, began: float, row: dict[str, Any] | None) -> tuple[Any, ...]:
-        if row is None:
-            return trial.id, trial.shape, str(trial.seed), "compiling", "–", "–", "–"
-        total = trial.plan.actual_timesteps or 1
-        share = row["timesteps"] / total
-        score = row["episodic_return"] if row["eval_return"] is None else row["eval_return"]
-        left = (time.monotonic() - began) * (1 - share) / share
-        bar = ProgressBar(total=total, completed=row["timesteps"], width=24)
-        return (
-            trial.id, trial.shape, str(trial.seed), bar, "–" if score is None else f"{score:.1f}", f"{row['sps']:,}",
-            _clock(left),
-        )  # fmt: skip
+
+def _running_cells(trial: Trial, start: float, row: MetricsRow | None) -> tuple[Any, ...]:
+    if row is None:
+        return trial.id, trial.shape, str(trial.seed), "compiling", "–", "–", "–"
+    total = trial.plan.actual_timesteps or 1
+    share = row.timesteps / total
+    time_left = (time.monotonic() - start) * (1 - share) / share
+    bar = ProgressBar(total=total, completed=row.timesteps, width=24)
+    score = "–" if row.score is None else f"{row.score:.1f}"
+    return trial.id, trial.shape, str(trial.seed), bar, score, f"{row.sps:,}", _format_seconds(time_left)
 
 
-def _clock(seconds: float | None) -> str:
+def _format_seconds(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-def show_outcome(outcome: Outcome, rows: list[dict[str, Any]]) -> None:
-    """A line a point, then what failed and why."""
+def _describe_illegal(point: IllegalPoint) -> str:
+    return f"[yellow]illegal[/] {escape(format_point(point.point))}: {escape(point.message)}"
+
+
+def show_state(state: StudyState) -> None:
+    """Print one line per point, then illegal points and failed trials with their reasons."""
     out = console()
     table = Table(box=None, pad_edge=False)
-    for name in ("point", "shape", "ended", "final return", "95 % interval"):
+    for name in ("point", "shape", "finished", "final return", "95 % interval"):
         table.add_column(name, justify="left" if name == "point" else "right")
-    for row in rows:
-        score = row["final_return"]
-        value = "–" if score is None else f"{score['value']:.1f} {score['method'] if score['method'] == 'iqm' else ''}"
-        interval = "–" if score is None or score["low"] is None else f"{score['low']:.1f} … {score['high']:.1f}"
-        ended = sum(state in FINAL for state in row["states"])
+    for point in state.point_summaries():
+        score = point.final_return
+        value = "–" if score is None else f"{score.value:.1f} {'iqm' if score.method == 'iqm' else ''}".strip()
+        interval = "–" if score is None or score.low is None else f"{score.low:.1f} … {score.high:.1f}"
         table.add_row(
-            escape(labelled(row["point"])), f"{row['num_envs']}×{row['num_steps']}", f"{ended}/{row['trials']}",
-            value.strip(), interval,
+            escape(format_point(point.point)), f"{point.num_envs}×{point.num_steps}",
+            f"{point.num_finished}/{len(point.states)}", value, interval,
         )  # fmt: skip
     out.print(table)
-    for point in outcome.illegal:
-        out.print(f"[yellow]illegal[/] {escape(labelled(point.point))}: {escape(point.message)}")
-        out.print(f"        [dim]{escape(point.fix)}[/]")
-    for trial in outcome.trials:
-        result = outcome.results[trial.id]
+    for illegal in state.illegal:
+        out.print(_describe_illegal(illegal))
+        out.print(f"        [dim]{escape(illegal.fix)}[/]")
+    for trial in state.trials:
+        result = state.results[trial.id]
         if result.state in ("failed", "diverged"):
             out.print(f"[red]{result.state}[/] {trial.id}: {escape(result.reason)}")
-    out.print(escape(str(outcome.store.path)))
+    out.print(escape(str(state.store.path)))

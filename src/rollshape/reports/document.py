@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `strong` for what must not be overlooked, `small` for how a number came about."""
+    """A paragraph; `strong` for what must not be overlooked, `small` for how a number was computed."""
 
     text: str
-    tone: str = ""  # "", strong, small
+    tone: Literal["", "strong", "small"] = ""
 
 
 @dataclass(frozen=True)
-class Points:
-    """A list."""
+class Bullets:
+    """A bulleted list."""
 
     items: Sequence[str]
 
@@ -30,7 +31,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text. `shade` gives a cell a share in [0, 1] of colour, by (row, column)."""
+    """Cells are text; `shade` maps (row, column) to a share in [0, 1] of color."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -40,32 +41,32 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing and its data; `series` are the labels that can be switched off, in the order of their colours."""
+    """A figure and its data; `series` are (label, color) of the series that can be hidden."""
 
     name: str
     caption: str
     svg: str
     png: bytes
     csv: str
-    series: Sequence[tuple[str, str]] = ()  # (label, colour)
+    series: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Blocks behind a line that opens them."""
+class Details:
+    """Blocks that are hidden until their title is clicked."""
 
     title: str
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A finished SVG of our own, such as the flow of a plan."""
+class Svg:
+    """A trusted SVG without data, such as the diagram of a plan."""
 
     svg: str
 
 
-Block = Text | Points | Code | Table | Figure | Folded | Picture
+Block = Text | Bullets | Code | Table | Figure | Details | Svg
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """Title, the answer in a word and in sentences, and sections."""
+    """A report: its title, the headline and answer of its claim, a summary in sentences, and sections."""
 
     title: str
     answer: str
+    headline: str
     summary: Sequence[str]
     sections: Sequence[Section]
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every figure of the report."""
+        for section in self.sections:
+            yield from (block for block in section.blocks if isinstance(block, Figure))

@@ -1,4 +1,4 @@
-"""A document as one HTML file: styles, figures, data and a few lines of script inside, nothing loaded from anywhere."""
+"""Write a document as one HTML file with its styles, figures, data and script inside; it loads nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from rollshape.reports.document import Block, Code, Document, Figure, Folded, Picture, Points, Table, Text
+from rollshape.reports.document import Block, Bullets, Code, Details, Document, Figure, Svg, Table, Text
 
-HERE = Path(__file__).parent
+ASSETS = Path(__file__).parent
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(document: Document) -> str:
-    """The whole file. Every text is escaped, and the page itself forbids the browser to load anything."""
-    style, script = (HERE / "page.css").read_text(), (HERE / "page.js").read_text()
+def to_html(document: Document) -> str:
+    """Return the whole file. All text is escaped, and the page's policy forbids the browser to load anything."""
+    style, script = (ASSETS / "page.css").read_text(), (ASSETS / "page.js").read_text()
     contents = "".join(
         f'<li><a href="#s{i}">{escape(section.title)}</a></li>' for i, section in enumerate(document.sections)
     )
@@ -30,7 +30,7 @@ def page(document: Document) -> str:
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(document.title)}</title><style>{style}</style></head>
 <body><main><header><h1>{escape(document.title)}</h1>
-<div class="answer {escape(answer)}"><strong>{escape(document.answer)}</strong>
+<div class="answer {escape(answer)}"><strong>{escape(document.headline)}</strong>
 {"".join(f"<p>{escape(line)}</p>" for line in document.summary)}</div></header>
 <nav aria-label="Contents"><ol>{contents}</ol></nav>
 {sections}</main><script>{script}</script></body></html>
@@ -45,13 +45,13 @@ def _block(block: Block) -> str:
     match block:
         case Text(text, tone):
             return f'<p class="{tone}">{escape(text)}</p>' if tone else f"<p>{escape(text)}</p>"
-        case Points(items):
+        case Bullets(items):
             return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
         case Code(text):
             return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
-        case Folded(title, blocks):
+        case Details(title, blocks):
             return f"<details><summary>{escape(title)}</summary>{_blocks(blocks)}</details>"
-        case Picture(svg):
+        case Svg(svg):
             return f'<div class="wide" tabindex="0">{svg}</div>'
         case Table():
             return _table(block)
@@ -76,9 +76,9 @@ def _table(table: Table) -> str:
 
 def _figure(figure: Figure) -> str:
     switches = "".join(
-        f'<label><input type="checkbox" checked data-series="{i}"><span class="key" style="background:{colour}"></span>'
+        f'<label><input type="checkbox" checked data-series="{i}"><span class="key" style="background:{color}"></span>'
         f"{escape(label)}</label>"
-        for i, (label, colour) in enumerate(figure.series)
+        for i, (label, color) in enumerate(figure.series)
     )
     legend = f'<fieldset class="series"><legend>Show</legend>{switches}</fieldset>' if switches else ""
     data = base64.b64encode(figure.csv.encode()).decode()

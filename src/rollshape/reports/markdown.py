@@ -1,54 +1,54 @@
-"""A document as Markdown with PNG figures beside it, for a repository."""
+"""Write a document as Markdown, with its figures as PNG files in a folder beside it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from rollshape.reports.document import Block, Code, Document, Figure, Folded, Picture, Points, Table, Text
+from rollshape.reports.document import Block, Bullets, Code, Details, Document, Figure, Svg, Table, Text
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!$])")
 
 
-def markdown(document: Document, folder: str) -> str:
-    """The whole file; figures are looked for in `folder`, relative to it."""
+def to_markdown(document: Document, folder: str) -> str:
+    """Return the whole file; figures are linked from `folder`, relative to it."""
     parts = [
-        f"# {_plain(document.title)}",
-        f"**{_plain(document.answer.capitalize())}.**",
-        *map(_plain, document.summary),
+        f"# {_escape(document.title)}",
+        f"**{_escape(document.headline)}.**",
+        *map(_escape, document.summary),
     ]
     for section in document.sections:
-        parts += [f"## {_plain(section.title)}", *_written(section.blocks, folder)]
+        parts += [f"## {_escape(section.title)}", *_blocks(section.blocks, folder)]
     return "\n\n".join(parts) + "\n"
 
 
-def _plain(text: str) -> str:
-    """Text that stays text: nothing in it is markup, and it is one line."""
+def _escape(text: str) -> str:
+    """Return one line in which no character is markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _written(blocks: Sequence[Block], folder: str) -> list[str]:
+def _blocks(blocks: Sequence[Block], folder: str) -> list[str]:
     return [part for block in blocks for part in _block(block, folder)]
 
 
 def _block(block: Block, folder: str) -> list[str]:
     match block:
         case Text(text, tone):
-            return [f"**{_plain(text)}**" if tone == "strong" else _plain(text)]
-        case Points(items):
-            return ["\n".join(f"- {_plain(item)}" for item in items)]
+            return [f"**{_escape(text)}**" if tone == "strong" else _escape(text)]
+        case Bullets(items):
+            return ["\n".join(f"- {_escape(item)}" for item in items)]
         case Code(text):
             return ["\n".join(f"    {line}" for line in text.splitlines())]
-        case Folded(title, blocks):
-            return [f"### {_plain(title)}", *_written(blocks, folder)]
-        case Picture():
-            return []  # the plan is in the table beside it
+        case Details(title, blocks):
+            return [f"### {_escape(title)}", *_blocks(blocks, folder)]
+        case Svg():
+            return []  # the table beside it has the same numbers
         case Figure(name, caption):
-            return [f"![{_plain(name)}]({folder}/{name}.png)", _plain(caption)]
+            return [f"![{_escape(name)}]({folder}/{name}.png)", _escape(caption)]
         case Table(columns, rows, caption):
             head = [_row(columns), _row(["---"] + ["---:"] * (len(columns) - 1), raw=True)]
-            return [*([_plain(caption)] if caption else []), "\n".join([*head, *map(_row, rows)])]
+            return [*([_escape(caption)] if caption else []), "\n".join([*head, *map(_row, rows)])]
 
 
 def _row(cells: Sequence[str], raw: bool = False) -> str:
-    return f"| {' | '.join(cell if raw else _plain(cell) for cell in cells)} |"
+    return f"| {' | '.join(cell if raw else _escape(cell) for cell in cells)} |"

@@ -1,4 +1,4 @@
-// Switch series off and on; a series under the pointer, or whose switch has the focus, stands out.
+// Show and hide series; highlight the series under the pointer, or whose checkbox has the focus.
 for (const figure of document.querySelectorAll("figure")) {
   const svg = figure.querySelector("svg");
   const parts = (i) => svg.querySelectorAll(`g.series.s${i}`);

@@ -1,18 +1,19 @@
-"""Learning curves: aligned by timesteps, by seconds and by gradient steps, which tell three stories; areas, thresholds.
+"""Learning curves against timesteps, seconds or gradient steps; areas under them and times to a threshold.
 
-A curve is (x [k], y [k]), x rising. Scores are those of fresh episodes (`eval_return`), never the training return.
+A curve is (x [k], y [k]), x increasing. y is the return on fresh episodes (`eval_return`) unless a task says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from rollshape.studies.statistics import RESAMPLES, Floats, summarised
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.statistics import NUM_RESAMPLES, Floats, summarize
 
 Alignment = Literal["timesteps", "seconds", "gradient_steps"]
 ALIGNMENTS: tuple[Alignment, ...] = ("timesteps", "seconds", "gradient_steps")
@@ -23,48 +24,58 @@ class Curve(NamedTuple):
     y: Floats
 
 
-def curve(
-    rows: Sequence[Mapping[str, Any]],
-    by: Alignment,
-    gradient_steps_per_update: int,
-    metric: str = "eval_return",
-) -> Curve:
-    """A run's metric against timesteps, seconds of collecting and updating (Σ Δtimesteps/sps), or gradient steps.
+class Band(NamedTuple):
+    """Center and 95 % interval of several curves at each point of a grid; NaN where they are unknown."""
 
-    Seconds leave out compiling and scoring, and go on where a run was resumed. Rows without the metric are left out.
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def learning_curve(
+    rows: Sequence[MetricsRow], by: Alignment, gradient_steps_per_update: int, metric: str = "eval_return"
+) -> Curve:
+    """Return a run's metric against timesteps, seconds of collecting and updating (Σ Δtimesteps/sps) or gradient steps.
+
+    Seconds exclude compilation and evaluation, and continue where a run was resumed. Rows without the metric are
+    left out.
     """
-    timesteps = np.array([row["timesteps"] for row in rows], np.float64)
+    timesteps = np.array([row.timesteps for row in rows], np.float64)
     if by == "timesteps":
         x = timesteps
     elif by == "seconds":
-        x = np.cumsum(np.diff(timesteps, prepend=0.0) / np.array([row["sps"] for row in rows], np.float64))
+        x = np.cumsum(np.diff(timesteps, prepend=0.0) / np.array([row.sps for row in rows], np.float64))
     else:
-        x = np.array([row["update"] for row in rows], np.float64) * gradient_steps_per_update
-    y = np.array([np.nan if row[metric] is None else row[metric] for row in rows], np.float64)
-    seen = np.isfinite(y)
-    return Curve(x[seen], y[seen])
+        x = np.array([row.update for row in rows], np.float64) * gradient_steps_per_update
+    y = np.array([row.metric(metric) for row in rows], np.float64)  # None becomes NaN
+    known = np.isfinite(y)
+    return Curve(x[known], y[known])
 
 
-def on_grid(curves: Sequence[Curve], grid: ArrayLike) -> Floats:
-    """[curves, grid]: each interpolated linearly between its points, NaN before its first and after its last."""
+def interpolate(curves: Sequence[Curve], grid: ArrayLike) -> Floats:
+    """Interpolate curves linearly, [curves, grid]; NaN before a curve's first point and after its last."""
     points = np.asarray(grid, np.float64)
     return np.stack([np.interp(points, x, y, left=np.nan, right=np.nan) for x, y in curves])
 
 
 def common_grid(curves: Sequence[Curve], points: int = 100) -> Floats:
-    """Points from the first x that all curves have to the last that any has."""
+    """Return equally spaced points from the first x that all curves have to the last that any has."""
     return np.linspace(max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
 
 
-def band(curves: Sequence[Curve], grid: ArrayLike) -> dict[str, list[float | None]]:
-    """Centre and 95 % interval of the runs at each point of a grid; null where not every run reaches."""
-    columns = on_grid(curves, grid).T
-    found = [summarised(column).to_dict() if np.isfinite(column).all() else {} for column in columns]
-    return {name: [each.get(name) for each in found] for name in ("value", "low", "high")}
+def confidence_band(curves: Sequence[Curve], grid: ArrayLike) -> Band:
+    """Return center and 95 % interval of the curves at each point of a grid; NaN where not every curve reaches."""
+    columns = interpolate(curves, grid).T
+    band = np.full((3, len(columns)), np.nan)
+    for i, column in enumerate(columns):
+        if np.isfinite(column).all():
+            summary = summarize(column)
+            band[:, i] = [np.nan if end is None else end for end in (summary.value, summary.low, summary.high)]
+    return Band(*band)
 
 
 def area_under(line: Curve, until: float | None = None) -> float:
-    """Mean height from the first point to the last, or to `until`: ∫ y dx / (x₁ − x₀), by trapezia."""
+    """Return the mean height of a curve from its first point to its last or to `until`: ∫ y dx / (x₁ − x₀)."""
     x, y = line
     if until is not None and x[0] < until < x[-1]:
         y = np.append(y[x < until], np.interp(until, x, y))
@@ -75,10 +86,10 @@ def area_under(line: Curve, until: float | None = None) -> float:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """When runs first scored a threshold. Those that never did are censored at the end of their curve, not left out.
+class ThresholdTime:
+    """When runs first reach a threshold. Runs that never do are censored at the end of their curve, not left out.
 
-    `median` is Kaplan–Meier's: null where fewer than half get there; so may be the interval's `high`.
+    `median` is the Kaplan–Meier median, None where fewer than half of the runs reach the threshold; so may be `high`.
     """
 
     threshold: float
@@ -93,34 +104,30 @@ class Reached:
 
 
 def first_reaching(line: Curve, threshold: float) -> tuple[float, bool]:
-    """(x of the first score at or above the threshold, true), or (the last x, false)."""
+    """Return (x of the first score at or above the threshold, True), or (the last x, False)."""
     above = np.flatnonzero(line.y >= threshold)
     return (float(line.x[above[0]]), True) if above.size else (float(line.x[-1]), False)
 
 
-def to_threshold(curves: Sequence[Curve], threshold: float, resamples: int = RESAMPLES) -> Reached:
-    """Samples, seconds or gradient steps (whatever x is) until half of the runs have scored the threshold."""
-    found = [first_reaching(line, threshold) for line in curves]
-    times, events = np.array([time for time, _ in found]), np.array([event for _, event in found])
-    chance = np.random.default_rng(0)
-    drawn = chance.integers(0, len(found), (resamples, len(found)))
-    medians = np.sort(_medians(times[drawn], events[drawn]))
-    low, high = medians[int(0.025 * resamples)], medians[int(0.975 * resamples)]
-    [median] = _medians(times[None], events[None])
-    return Reached(threshold, int(events.sum()), len(found), *(_bounded(value) for value in (median, low, high)))
+def time_to_threshold(curves: Sequence[Curve], threshold: float, num_resamples: int = NUM_RESAMPLES) -> ThresholdTime:
+    """Return the x (timesteps, seconds or gradient steps) at which half of the runs have reached the threshold."""
+    first = [first_reaching(line, threshold) for line in curves]
+    times, reached = np.array([time for time, _ in first]), np.array([is_reached for _, is_reached in first])
+    resamples = np.random.default_rng(0).integers(0, len(first), (num_resamples, len(first)))
+    medians = np.sort(_kaplan_meier_medians(times[resamples], reached[resamples]))
+    low, high = medians[int(0.025 * num_resamples)], medians[int(0.975 * num_resamples)]
+    [median] = _kaplan_meier_medians(times[None], reached[None])
+    ends = (float(value) if np.isfinite(value) else None for value in (median, low, high))
+    return ThresholdTime(threshold, int(reached.sum()), len(first), *ends)
 
 
-def _bounded(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _kaplan_meier_medians(times: Floats, reached: NDArray[np.bool_]) -> Floats:
+    """Return, for samples [R, n], the first time at which S(t) = Π (1 − dᵢ/nᵢ) ≤ ½; infinite if it never is.
 
-
-def _medians(times: Floats, events: Any) -> Floats:
-    """Kaplan–Meier, for samples [R, n]: the first time at which S(t) = Π (1 − dᵢ/nᵢ) ≤ ½; infinite if it never is.
-
-    Run by run the product is the same: (n − d)/n = (n − 1)/n · (n − 2)/(n − 1) ⋯, who got there before who gave up.
+    Ties need no grouping, because (n − d)/n = (n − 1)/n · (n − 2)/(n − 1) ⋯, if events come before censored runs.
     """
-    order = np.lexsort((~events, times), axis=-1)
-    times, events = (np.take_along_axis(each, order, -1) for each in (times, events))
-    survival = np.cumprod(1 - events / np.arange(times.shape[1], 0, -1), axis=1)
+    order = np.lexsort((~reached, times), axis=-1)
+    times, reached = np.take_along_axis(times, order, -1), np.take_along_axis(reached, order, -1)
+    survival = np.cumprod(1 - reached / np.arange(times.shape[1], 0, -1), axis=1)
     half = survival <= 0.5 + 1e-12
     return np.where(half.any(1), np.take_along_axis(times, half.argmax(1)[:, None], 1)[:, 0], np.inf)

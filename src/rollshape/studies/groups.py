@@ -1,23 +1,25 @@
-"""Runs as a report and a verdict see them: tasks, whose scores can be compared, and groups that differ in the seed."""
+"""Runs grouped for reports and verdicts: a task's scores can be compared, runs of a group differ in the seed only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rollshape.studies.curves import Alignment, Curve, area_under, curve
-from rollshape.studies.records import Record
-from rollshape.studies.registered import solved_at
-from rollshape.studies.statistics import Floats, centre
-from rollshape.studies.verdict import FEWEST
+from rollshape.geometry.plan import Plan
+from rollshape.studies.curves import Alignment, Curve, area_under, learning_curve
+from rollshape.studies.gymnasium_registry import reward_threshold
+from rollshape.studies.records import RunRecord
+from rollshape.studies.run_verdict import MIN_SCORES
+from rollshape.studies.statistics import Floats, center
+from rollshape.studies.trials import format_value
+from rollshape.training.spec import Spec
 
-SHAPE = ("num_envs", "num_steps", "rollout_size")
-ENDED = ("done", "diverged")
-MOST_OF_THE_WAY = 0.8  # from the start to the best end: the threshold where none is registered
+SHAPE_FIELDS = ("num_envs", "num_steps", "rollout_size")
+THRESHOLD_SHARE = 0.8  # of the rise from the start to the best end, where no threshold is registered
 
 
 @dataclass(frozen=True)
@@ -25,154 +27,164 @@ class Group:
     """Runs that differ in the seed only."""
 
     label: str
-    runs: tuple[Record, ...]
+    runs: tuple[RunRecord, ...]
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Spec:
         return self.runs[0].spec
 
     @property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> Plan:
         return self.runs[0].plan
 
     def field(self, name: str) -> Any:
-        """A size as it was planned, or any other field as it was given."""
-        return self.plan[name] if name in self.plan else self.spec.get(name)
+        """Return a size as it was planned, or any other field of the spec as it was given."""
+        for holder in (self.plan, self.plan.replay, self.spec):
+            if hasattr(holder, name):
+                return getattr(holder, name)
+        return None
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A return to reach, and where it comes from."""
+
+    value: float
+    source: str
 
 
 @dataclass(frozen=True)
 class Task:
-    """Groups on one environment: the only ones whose scores may be compared."""
+    """The groups of one environment: the only ones whose scores can be compared."""
 
     label: str
     groups: tuple[Group, ...]
-    metric: str  # eval_return, or the training return where runs were not scored along the way
+    metric: str  # eval_return, or episodic_return where runs were not evaluated during training
 
     @property
     def env(self) -> str:
-        return str(self.groups[0].spec["env"])
+        return self.groups[0].spec.env
 
     @cached_property
-    def lowest(self) -> float:
-        """What a diverged run counts as: the lowest score that any run had."""
-        seen = [value for group in self.groups for run in group.runs for value in run.values(self.metric)]
-        return float(min(seen)) if seen else 0.0
+    def lowest_score(self) -> float:
+        """The lowest score of any run, which is what a diverged run counts as."""
+        scores = [value for group in self.groups for run in group.runs for value in run.values(self.metric)]
+        return float(min(scores)) if scores else 0.0
 
-    def scores(self) -> dict[str, Floats]:
-        """Group → the final returns of its runs that have ended; groups without one are left out."""
-        found = {}
+    def final_returns(self) -> dict[str, Floats]:
+        """Return group → final returns of its finished runs; groups without one are left out."""
+        returns = {}
         for group in self.groups:
-            values = [value for run in group.runs if (value := self._final(run)) is not None]
+            values = [value for run in group.runs if (value := self._final_return(run)) is not None]
             if values:
-                found[group.label] = np.array(values, np.float64)
-        return found
+                returns[group.label] = np.array(values, np.float64)
+        return returns
 
-    def _final(self, run: Record) -> float | None:
+    def _final_return(self, run: RunRecord) -> float | None:
         if run.status == "diverged":
-            return self.lowest
-        value = run.summary.get("final_return")
-        return None if value is None or run.status != "done" else float(value)
+            return self.lowest_score
+        return run.final_return if run.status == "done" else None
 
     def curves(self, group: Group, by: Alignment) -> list[Curve]:
-        """The curves of a group's runs that have one."""
-        steps = group.plan["gradient_steps_per_update"]
-        lines = [curve(run.rows, by, steps, self.metric) for run in group.runs if run.values(self.metric)]
-        return [line for line in lines if len(line.x)]
+        """Return the learning curves of a group's runs that have one."""
+        steps = group.plan.gradient_steps_per_update
+        return [learning_curve(run.rows, by, steps, self.metric) for run in group.runs if run.values(self.metric)]
 
     def areas(self) -> dict[str, Floats]:
-        """Group → mean height of each ended run's curve up to the shortest budget; what diverged goes on lowest."""
-        until = min(float(group.plan["actual_timesteps"]) for group in self.groups)
-        found = {}
-        for group in self.groups:
-            values = []
-            for run in group.runs:
-                line = curve(run.rows, "timesteps", 1, self.metric)
-                if run.status not in ENDED or not len(line.x):
-                    continue
-                if run.status == "diverged" and line.x[-1] < until:
-                    line = Curve(np.append(line.x, (line.x[-1] + 1, until)), np.append(line.y, [self.lowest] * 2))
-                values.append(area_under(line, until))
-            if values:
-                found[group.label] = np.array(values, np.float64)
-        return found
+        """Return group → area under each finished run's curve, up to the smallest budget of the task.
 
-    def threshold(self) -> tuple[float, str] | None:
-        """(a score to reach, where it comes from): the registered one if some run reaches it, else 80 % of the rise."""
+        A diverged run continues at the lowest score.
+        """
+        until = min(float(group.plan.actual_timesteps or 0) for group in self.groups)
+        areas = {}
+        for group in self.groups:
+            values = [area for run in group.runs if (area := self._area(run, until)) is not None]
+            if values:
+                areas[group.label] = np.array(values, np.float64)
+        return areas
+
+    def _area(self, run: RunRecord, until: float) -> float | None:
+        line = learning_curve(run.rows, "timesteps", 1, self.metric)
+        if run.status not in ("done", "diverged") or not len(line.x):
+            return None
+        if run.status == "diverged" and line.x[-1] < until:
+            line = Curve(np.append(line.x, (line.x[-1] + 1, until)), np.append(line.y, [self.lowest_score] * 2))
+        return area_under(line, until)
+
+    def threshold(self) -> Threshold | None:
+        """Return the registered threshold if some run reaches it, else 80 % of the rise; None without scores."""
         lines = [line for group in self.groups for line in self.curves(group, "timesteps")]
         if not lines:
             return None
-        registered = solved_at(self.env)
+        registered = reward_threshold(self.env)
         if registered is not None and max(float(line.y.max()) for line in lines) >= registered:
-            return registered, "registered as solved"
+            return Threshold(registered, "the registered reward threshold")
         start = float(np.median([line.y[0] for line in lines]))
-        best = max((float(centre(runs)) for runs in self.scores().values()), default=start)
-        told = (
-            f"{MOST_OF_THE_WAY:.0%} of the way from {start:.4g}, the first score, to {best:.4g}, the best group's end"
+        best = max((float(center(runs)) for runs in self.final_returns().values()), default=start)
+        source = (
+            f"{THRESHOLD_SHARE:.0%} of the way from the first score ({start:.4g}) to the best group's final return "
+            f"({best:.4g})"
         )
-        return start + MOST_OF_THE_WAY * (best - start), told
+        return Threshold(start + THRESHOLD_SHARE * (best - start), source)
 
 
-def tasks(records: Sequence[Record]) -> list[Task]:
-    """The runs of a study or of a folder, sorted by shape and by what else differs."""
-    by_task: dict[Any, dict[Any, list[Record]]] = {}
+def group_tasks(records: Sequence[RunRecord]) -> list[Task]:
+    """Group runs by environment and by settings, sorted by shape and then by whatever else differs."""
+    by_task: dict[tuple[str, str], dict[Any, list[RunRecord]]] = {}
     for record in records:
-        by_task.setdefault(record.task, {}).setdefault(record.group, []).append(record)
-    found = []
-    for groups in by_task.values():
-        runs = sorted(groups.values(), key=lambda group: _order(group[0], _varied(groups.values())))
-        named = _labels([group[0] for group in runs])
-        found.append(
-            Task(
-                _task_label(runs[0][0]),
-                tuple(
-                    Group(name, tuple(sorted(group, key=lambda run: run.spec["seed"])))
-                    for name, group in zip(named, runs, strict=True)
-                ),
-                _metric(runs),
-            )
-        )
-    return sorted(found, key=lambda task: _key(task.groups[0].spec.get("env_kwargs")) + _key(task.label))
+        by_task.setdefault(record.task_key, {}).setdefault(record.group_key, []).append(record)
+    tasks = [_make_task(list(groups.values())) for groups in by_task.values()]
+    return sorted(tasks, key=lambda task: _sort_key(task.groups[0].spec.env_kwargs) + _sort_key(task.label))
 
 
-def _metric(groups: Sequence[Sequence[Record]]) -> str:
-    scored = all(len(run.values("eval_return")) >= FEWEST or not run.rows for group in groups for run in group)
-    return "eval_return" if scored else "episodic_return"
+def _make_task(groups: list[list[RunRecord]]) -> Task:
+    varied = _varied_fields([runs[0] for runs in groups])
+    groups = sorted(groups, key=lambda runs: _group_order(runs[0], varied))
+    labels = _group_labels([runs[0] for runs in groups], varied)
+    return Task(
+        _task_label(groups[0][0]),
+        tuple(
+            Group(label, tuple(sorted(runs, key=lambda run: run.spec.seed)))
+            for label, runs in zip(labels, groups, strict=True)
+        ),
+        _score_metric(run for runs in groups for run in runs),
+    )
 
 
-def _varied(groups: Any) -> list[str]:
-    """Fields, other than those of the shape, in which groups of a task differ."""
-    first = [dict(group[0].group) for group in groups]
-    names = [name for name in first[0] if name not in SHAPE]
-    return [name for name in names if len({each.get(name) for each in first}) > 1]
+def _score_metric(runs: Iterable[RunRecord]) -> str:
+    evaluated = all(len(run.values("eval_return")) >= MIN_SCORES or not run.rows for run in runs)
+    return "eval_return" if evaluated else "episodic_return"
 
 
-def _order(run: Record, varied: Sequence[str]) -> tuple[Any, ...]:
-    return (run.plan["num_envs"], run.plan["num_steps"], *(part for name in varied for part in _key(run.spec[name])))
+def _varied_fields(runs: Sequence[RunRecord]) -> list[str]:
+    """Return the fields, other than those of the shape, in which runs of a task differ."""
+    keys = [dict(run.group_key) for run in runs]
+    return [name for name in keys[0] if name not in SHAPE_FIELDS and len({key[name] for key in keys}) > 1]
 
 
-def _key(value: Any) -> tuple[Any, ...]:
-    """Numbers by size, before everything else by its text."""
+def _group_order(run: RunRecord, varied: Sequence[str]) -> tuple[Any, ...]:
+    values = (part for name in varied for part in _sort_key(getattr(run.spec, name)))
+    return (run.plan.num_envs, run.plan.num_steps, *values)
+
+
+def _sort_key(value: Any) -> tuple[Any, ...]:
+    """Sort numbers by size, before everything else by its text."""
     if isinstance(value, dict):
-        return tuple(part for inner in value.values() for part in _key(inner))
+        return tuple(part for inner in value.values() for part in _sort_key(inner))
     return (0, float(value), "") if isinstance(value, (int, float)) else (1, 0.0, str(value))
 
 
-def _labels(runs: Sequence[Record]) -> list[str]:
-    """By shape where that tells them apart, by what differs otherwise."""
+def _group_labels(runs: Sequence[RunRecord], varied: Sequence[str]) -> list[str]:
+    """Label groups by shape where that is unique, else by what differs."""
     shapes = [run.shape for run in runs]
-    varied = _varied([[run] for run in runs])
     if len(set(shapes)) == len(runs):
         return shapes
-    told = [", ".join(f"{name} {_word(run.spec[name])}" for name in varied) for run in runs]
-    if len(set(shapes)) > 1:
-        told = [f"{shape}, {rest}" for shape, rest in zip(shapes, told, strict=True)]
-    return told
+    details = [", ".join(f"{name} {format_value(getattr(run.spec, name))}" for name in varied) for run in runs]
+    if len(set(shapes)) == 1:
+        return details
+    return [f"{shape}, {detail}" for shape, detail in zip(shapes, details, strict=True)]
 
 
-def _task_label(run: Record) -> str:
-    options = run.spec.get("env_kwargs") or {}
-    return " ".join([str(run.spec["env"]), *(f"{name}={_word(value)}" for name, value in options.items())])
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _task_label(run: RunRecord) -> str:
+    options = run.spec.env_kwargs or {}
+    return " ".join([run.spec.env, *(f"{name}={format_value(value)}" for name, value in options.items())])

@@ -1,7 +1,7 @@
-"""The honest test of the gradient lab: the order of shapes that probes predict, against what the learning curves gave.
+"""Compare the order of shapes that probes predict with the order that the learning curves show.
 
 A probe's surface gives variance and bias² of every T; at N environments the variance is that of the surface's point
-with the same T × N₀/N. A shape's predicted error is bias² + variance/h, with h = 1 (one update) or as measured. Every
+with the same T × N₀/N. A shape's predicted error is bias² + variance/h, with h = 1 (one update) or as measured. Each
 probe's errors are divided by their median over the shapes, and a shape's prediction is the mean over all probes, so
 that no checkpoint counts for more because its gradients are larger.
 """
@@ -10,99 +10,104 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rollshape.studies.groups import Group, Task
-from rollshape.studies.statistics import Floats, Ranking, compare_ranking
+from rollshape.studies.probe_records import ProbeRecord, SurfacePoint
+from rollshape.studies.rules.monotone import AREA, FINAL_RETURN
+from rollshape.studies.statistics import Floats, RankingComparison, compare_ranking
 
-FEWEST_SHAPES = 2
+MIN_SHAPES = 2
+ONE_UPDATE, MEASURED_HORIZON = "h = 1", "measured h"
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Group → predicted error, relative to the median group; lower should learn better. `spread`: over probes."""
+    """Group → predicted error relative to the median group (lower should learn better), and its range over probes."""
 
     horizon: str
     errors: dict[str, float]
-    spread: dict[str, tuple[float, float]]
+    ranges: dict[str, tuple[float, float]]
     probes: int
 
 
 @dataclass(frozen=True)
-class Test:
-    """A prediction against one measure of the learning curves."""
+class PredictionCheck:
+    """A prediction compared with one measure of the learning curves."""
 
     prediction: Prediction
     measure: str
-    ranking: Ranking
+    ranking: RankingComparison
 
 
-def documents(task: Task) -> list[dict[str, Any]]:
-    """Every probe of the task's runs that could be made."""
-    found = [document for group in task.groups for run in group.runs for document in run.probes.values()]
-    return [document for document in found if document.get("surface")]
+def measured_probes(task: Task) -> list[ProbeRecord]:
+    """Return every probe of the task's runs that measured a gradient."""
+    return [probe for group in task.groups for run in group.runs for probe in run.measured_probes()]
 
 
-def predictions(task: Task) -> list[Prediction]:
-    """By one update's error, and by that over the measured h where a probe has one. None where groups share a shape:
-    of what else they differ in (minibatches, say) a surface over N and T knows nothing."""
-    if len({(group.plan["num_envs"], group.plan["num_steps"]) for group in task.groups}) < len(task.groups):
+def predict_errors(task: Task) -> list[Prediction]:
+    """Predict errors of one update and, where a probe has measured h, over h updates.
+
+    There is no prediction where groups share a shape: a surface over N and T says nothing about what else they differ
+    in, such as minibatches.
+    """
+    if len({(group.plan.num_envs, group.plan.num_steps) for group in task.groups}) < len(task.groups):
         return []
-    found = []
-    for name in ("h = 1", "measured h"):
-        tables = [errors for document in documents(task) if (errors := _errors(document, task, name == "h = 1"))]
+    predictions = []
+    for horizon in (ONE_UPDATE, MEASURED_HORIZON):
+        tables = [
+            errors for probe in measured_probes(task) if (errors := _group_errors(probe, task, horizon == ONE_UPDATE))
+        ]
         labels = [group.label for group in task.groups if tables and all(group.label in table for table in tables)]
-        if len(labels) < FEWEST_SHAPES:
+        if len(labels) < MIN_SHAPES:
             continue
-        relative = np.array([_relative(table, labels) for table in tables])  # [probes, groups]
+        relative = np.array([_relative_errors(table, labels) for table in tables])  # [probes, groups]
         low, high = relative.min(axis=0), relative.max(axis=0)
-        found.append(
+        predictions.append(
             Prediction(
-                name,
+                horizon,
                 dict(zip(labels, map(float, relative.mean(axis=0)), strict=True)),
                 {label: (float(low[i]), float(high[i])) for i, label in enumerate(labels)},
                 len(tables),
             )
         )
-    return found
+    return predictions
 
 
-def _errors(document: Mapping[str, Any], task: Task, one_update: bool) -> dict[str, float]:
-    horizon = 1.0 if one_update else document["horizon"]["value"]
+def _group_errors(probe: ProbeRecord, task: Task, one_update: bool) -> dict[str, float]:
+    horizon = 1.0 if one_update else probe.horizon.value
     if horizon is None:
         return {}
-    points = {point["num_steps"]: point for point in document["surface"]}
-    found = {}
-    for group in task.groups:
-        point = points.get(group.plan["num_steps"])
-        if point is not None:
-            found[group.label] = _error(point, group, horizon)
-    return found
+    points = {point.num_steps: point for point in probe.surface}
+    return {
+        group.label: _error(points[group.plan.num_steps], group, horizon)
+        for group in task.groups
+        if group.plan.num_steps in points
+    }
 
 
-def _error(point: Mapping[str, Any], group: Group, horizon: float) -> float:
-    variance = float(point["variance"]) * float(point["num_envs"]) / float(group.plan["num_envs"])
-    return max(float(point["bias2"]), 0.0) + variance / horizon
+def _error(point: SurfacePoint, group: Group, horizon: float) -> float:
+    variance = (point.variance or 0.0) * point.num_envs / group.plan.num_envs
+    return max(point.bias2 or 0.0, 0.0) + variance / horizon
 
 
-def _relative(table: Mapping[str, float], labels: list[str]) -> Floats:
+def _relative_errors(table: Mapping[str, float], labels: list[str]) -> Floats:
     errors = np.array([table[label] for label in labels])
     return np.asarray(errors / np.median(errors))
 
 
-def tests(task: Task) -> list[Test]:
-    """Every prediction against final scores and against areas under the curves."""
-    measured = {"final return": task.scores(), "area under the curve": task.areas()}
+def check_predictions(task: Task) -> list[PredictionCheck]:
+    """Compare every prediction with final returns and with areas under the curves."""
+    measures = {FINAL_RETURN: task.final_returns(), AREA: task.areas()}
     return [
-        Test(prediction, name, compare_ranking(prediction.errors, scores))
-        for prediction in predictions(task)
-        for name, scores in measured.items()
-        if len(set(prediction.errors) & set(scores)) >= FEWEST_SHAPES
+        PredictionCheck(prediction, measure, compare_ranking(prediction.errors, scores))
+        for prediction in predict_errors(task)
+        for measure, scores in measures.items()
+        if len(set(prediction.errors) & set(scores)) >= MIN_SHAPES
     ]
 
 
-def same_size(task: Task) -> bool:
-    """Whether all shapes collect as much before an update: only then does an error say all that a shape changes."""
-    return len({group.plan["rollout_size"] for group in task.groups}) == 1
+def has_equal_rollouts(task: Task) -> bool:
+    """Return whether all shapes collect as many samples per update, the only case an error fully describes."""
+    return len({group.plan.rollout_size for group in task.groups}) == 1

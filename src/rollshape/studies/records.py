@@ -1,9 +1,9 @@
-"""Runs as their directories tell them: what diagnosis reads, and nothing else."""
+"""Runs as diagnosis and reports read them: spec, plan, metrics, probes and how the run ended, all typed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,84 +12,110 @@ from typing import Any
 import numpy as np
 
 from rollshape.errors import RequestError
+from rollshape.geometry.plan import Plan
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.probe_records import ProbeRecord
 from rollshape.studies.store import Store
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.spec import Spec
 
-NOT_THE_SHAPE = ("seed", "log_every", "checkpoint_every", "eval_after", "eval_every", "stop_at_return")
+NOT_PART_OF_GROUP = ("seed", "log_every", "checkpoint_every", "eval_after", "eval_every", "stop_at_return")
 
 
 @dataclass(frozen=True)
-class Record:
-    """A run: its spec, plan, status and rows, what was probed of it, moment by moment, and how it ended."""
+class RunRecord:
+    """A run that was read from its directory. `probes` are keyed by their share of the run, in (0, 1]."""
 
     path: Path
-    spec: dict[str, Any]
-    plan: dict[str, Any]
+    spec: Spec
+    plan: Plan
     status: str
-    rows: list[dict[str, Any]]
-    probes: dict[float, dict[str, Any]]
-    summary: dict[str, Any]
+    rows: list[MetricsRow]
+    probes: dict[float, ProbeRecord]
+    final_return: float | None
+    sps: float | None  # of the whole run
     versions: dict[str, str]
 
     @property
     def shape(self) -> str:
-        return f"{self.plan['num_envs']}×{self.plan['num_steps']}"
+        return f"{self.plan.num_envs}×{self.plan.num_steps}"
 
     @cached_property
-    def group(self) -> tuple[Any, ...]:
-        """Runs of one group differ in the seed only."""
-        return tuple((name, str(value)) for name, value in self.spec.items() if name not in NOT_THE_SHAPE)
+    def group_key(self) -> tuple[tuple[str, str], ...]:
+        """What runs that differ in the seed only have in common: (field, value) pairs."""
+        values = self.spec.to_dict()
+        return tuple((name, str(value)) for name, value in values.items() if name not in NOT_PART_OF_GROUP)
 
-    @cached_property
-    def task(self) -> tuple[str, ...]:
-        """Runs of one task can be compared by their scores."""
-        return tuple(str(self.spec.get(name)) for name in ("env", "env_kwargs"))
+    @property
+    def task_key(self) -> tuple[str, str]:
+        """What runs whose scores can be compared have in common: the environment and its options."""
+        return self.spec.env, str(self.spec.env_kwargs)
 
-    def values(self, name: str, rows: slice = slice(None)) -> list[Any]:
-        """A metric along the run, without what is null."""
-        return [row[name] for row in self.rows[rows] if row.get(name) is not None]
+    def values(self, name: str, rows: slice = slice(None)) -> list[float]:
+        """Return a metric along the run; rows without it are left out."""
+        return [value for row in self.rows[rows] if (value := row.metric(name)) is not None]
 
     def median(self, name: str, rows: slice = slice(None)) -> float | None:
-        found = self.values(name, rows)
-        return float(np.median(found)) if found else None
+        """Return the median of a metric over rows, or None if no row has it."""
+        values = self.values(name, rows)
+        return float(np.median(values)) if values else None
 
-    def epochs(self, name: str, epoch: int) -> list[float]:
-        """A metric of each epoch, at one of them."""
-        found = [each[epoch] for each in self.values(name) if each]
-        return [value for value in found if value is not None]
+    def late_median(self, name: str, parts: int = 5) -> float | None:
+        """Return the median of a metric over the last of so many equal parts of the run."""
+        return self.median(name, slice((parts - 1) * len(self.rows) // parts, None))
+
+    def at_epoch(self, name: str, epoch: int) -> list[float]:
+        """Return a per-epoch metric along the run, at one epoch of every row."""
+        values = [row.epoch_metric(name)[epoch] for row in self.rows if row.epoch_metric(name)]
+        return [value for value in values if value is not None]
+
+    def measured_probes(self) -> list[ProbeRecord]:
+        """Return the probes that measured a gradient, in the order of the run."""
+        return [probe for probe in self.probes.values() if probe.surface]
 
 
-def read_records(path: Path) -> list[Record]:
-    """The run of a run directory, or the runs of a study or of a folder of runs."""
+def read_records(path: Path) -> list[RunRecord]:
+    """Read a run directory, the runs of a study, or the runs of a folder."""
     if RunDirectory(path).exists():
-        return [_record(path)]
+        return [_read_record(path)]
     store = Store(path)
     if store.journal.exists():
-        found = [_record(folder, store.probes(folder.name)) for folder in _runs(path / "trials")]
+        records = [_read_record(folder, store.probes(folder.name)) for folder in _run_folders(path / "trials")]
     else:
-        found = [_record(folder) for folder in _runs(path)]
-    if not found:
+        records = [_read_record(folder) for folder in _run_folders(path)]
+    if not records:
         raise RequestError("run", f"{path} holds no run.", "Give a run directory, a study, or a folder of runs.")
-    return found
+    return records
 
 
-def _runs(folder: Path) -> Iterator[Path]:
+def _run_folders(folder: Path) -> Iterator[Path]:
     yield from sorted(path.parent for path in folder.glob("*/run.json"))
 
 
-def _record(path: Path, probes: dict[float, dict[str, Any]] | None = None) -> Record:
-    document = RunDirectory(path).read()
-    if not isinstance(document.get("plan"), dict) or not document["plan"].get("num_updates"):
-        raise RequestError("run", f"{path / 'run.json'} holds no plan of a run.", "Train again, elsewhere.")
-    probes = _own_probes(path, document["plan"]["num_updates"]) if probes is None else probes
-    rows = list(RunDirectory(path).rows())
-    told = document.get("summary") or {}
-    return Record(
-        path, document["spec"], document["plan"], document["status"], rows, probes, told, document["versions"]
+def _read_record(path: Path, probes: Mapping[float, Mapping[str, Any]] | None = None) -> RunRecord:
+    directory = RunDirectory(path)
+    document = directory.read()
+    plan = directory.plan()
+    if not plan.num_updates:
+        raise RequestError(
+            "run", f"{path / 'run.json'} holds a plan without a budget.", "Train again in another directory."
+        )
+    probes = _probes_beside(path, plan.num_updates) if probes is None else probes
+    summary = document.get("summary") or {}
+    return RunRecord(
+        path=path,
+        spec=Spec.from_dict(document["spec"]),
+        plan=plan,
+        status=document["status"],
+        rows=[MetricsRow.from_dict(row) for row in directory.rows()],
+        probes={share: ProbeRecord.from_dict(probe) for share, probe in probes.items()},
+        final_return=summary.get("final_return"),
+        sps=summary.get("sps"),
+        versions=document["versions"],
     )
 
 
-def _own_probes(path: Path, updates: int) -> dict[float, dict[str, Any]]:
-    """What `rollshape probe` left beside a run."""
-    found = sorted((path / "probes").glob("[0-9]*/probe.json"), key=lambda file: int(file.parent.name))
-    return {int(file.parent.name) / updates: json.loads(file.read_text()) for file in found}
+def _probes_beside(path: Path, num_updates: int) -> dict[float, Mapping[str, Any]]:
+    """Return the documents that `rollshape probe` left in a run directory, by their share of the run."""
+    files = sorted((path / "probes").glob("[0-9]*/probe.json"), key=lambda file: int(file.parent.name))
+    return {int(file.parent.name) / num_updates: json.loads(file.read_text()) for file in files}

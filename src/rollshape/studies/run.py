@@ -1,4 +1,4 @@
-"""A whole study: begun or continued in its folder, run on an engine, and what came of it."""
+"""Run a study in its folder, from the start or from where it was stopped."""
 
 from __future__ import annotations
 
@@ -7,43 +7,87 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import machine
-from rollshape.studies.engines.pool import Event
-from rollshape.studies.store import FINAL, Result, Store
+from rollshape.studies.engines import EngineName
+from rollshape.studies.engines.pool import EngineOptions
+from rollshape.studies.engines.registry import ENGINES
+from rollshape.studies.events import OnEvent
+from rollshape.studies.statistics import Summary, summarize
+from rollshape.studies.store import FINAL_STATES, Store, TrialResult, TrialState
 from rollshape.studies.study import Study
-from rollshape.studies.trials import Expansion, Illegal, Trial, expand
-
-Engine = Literal["local", "ray"]
+from rollshape.studies.trials import Expansion, IllegalPoint, Trial, expand
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a study stands: the trials that can be run, each with its result so far, and the points that cannot."""
+class PointSummary:
+    """One point of a study: its shape, the states of its trials, and their final return with its interval."""
+
+    point: dict[str, Any]
+    num_envs: int
+    num_steps: int
+    states: list[TrialState]
+    returns: list[float]
+    final_return: Summary | None
+
+    @property
+    def num_finished(self) -> int:
+        return sum(state in FINAL_STATES for state in self.states)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "point": self.point,
+            "num_envs": self.num_envs,
+            "num_steps": self.num_steps,
+            "trials": len(self.states),
+            "done": len(self.returns),
+            "states": self.states,
+            "returns": self.returns,
+            "final_return": self.final_return.to_dict() if self.final_return else None,
+        }
+
+
+@dataclass(frozen=True)
+class StudyState:
+    """The state of a study: its legal trials, each with its result so far, and its illegal points."""
 
     study: Study
     store: Store
     expansion: Expansion
     trials: tuple[Trial, ...]
-    illegal: tuple[Illegal, ...]
-    results: dict[str, Result]
+    illegal: tuple[IllegalPoint, ...]
+    results: dict[str, TrialResult]
 
     @property
-    def finished(self) -> bool:
-        return all(self.results[trial.id].state in FINAL for trial in self.trials)
+    def is_finished(self) -> bool:
+        return all(self.results[trial.id].is_final for trial in self.trials)
 
-    def groups(self) -> dict[str, list[Trial]]:
-        """Trials that differ in the seed only, in the order of the study's points."""
-        found: dict[str, list[Trial]] = {}
+    def point_summaries(self) -> list[PointSummary]:
+        """Summarize each point over its seeds, in the order of the study."""
+        groups: dict[str, list[Trial]] = {}
         for trial in self.trials:
-            found.setdefault(trial.group, []).append(trial)
-        return found
+            groups.setdefault(trial.group, []).append(trial)
+        return [self._summarize_point(trials) for trials in groups.values()]
+
+    def _summarize_point(self, trials: Sequence[Trial]) -> PointSummary:
+        first, results = trials[0], [self.results[trial.id] for trial in trials]
+        returns = [
+            result.final_return for result in results if result.state == "done" and result.final_return is not None
+        ]
+        return PointSummary(
+            first.point,
+            first.plan.num_envs,
+            first.plan.num_steps,
+            [result.state for result in results],
+            returns,
+            summarize(returns) if returns else None,
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the study, its trials with their results, and its illegal points."""
+        """Return JSON-ready values: the study, its trials with their results, and its illegal points."""
         return {
             "name": self.study.name,
             "out": str(self.store.path),
@@ -65,98 +109,86 @@ class Outcome:
         }
 
 
-def open_study(path: Path) -> Outcome:
-    """A study as it stands in its folder."""
+def open_study(path: Path) -> StudyState:
+    """Return the state of the study in a folder."""
     store = Store(path)
     study = store.study()
-    return _outcome(study, store, expand(study))
+    return _read_state(study, store, expand(study))
 
 
 def run_study(
     study: Study,
     out: Path,
     *,
-    engine: Engine = "local",
+    engine: EngineName = "local",
     jobs: int | None = None,
     address: str | None = None,
     command: str = "",
-    begun: Callable[[Outcome], None] | None = None,
-    watch: Callable[[Event], None] | None = None,
-) -> Outcome:
-    """Run what is left of a study; `begun` is told how it stands before, `watch` everything that happens.
+    on_start: Callable[[StudyState], None] | None = None,
+    on_event: OnEvent | None = None,
+) -> StudyState:
+    """Run what is left of a study.
 
-    The `command` is noted in the journal, with the machine.
+    `on_start` receives the state before the first trial, `on_event` everything that happens after it. The `command` is
+    journaled together with the machine.
     """
-    if engine == "ray":
-        from rollshape.studies.engines.ray import check_installed
-
-        check_installed()
+    options = EngineOptions(jobs, address)
+    ENGINES[engine].check(options)
     expansion, store = expand(study), Store(out)
-    ended = store.progress()
-    left = [trial for trial in expansion.trials if trial.id not in ended or not ended[trial.id].final]
-    refused = _refused(study, left)
+    progress = store.progress()
+    pending = [trial for trial in expansion.trials if trial.id not in progress or not progress[trial.id].is_final]
+    refusals = _check_environments(study, pending)
     store.begin(study)
-    for trial in left:
-        error = refused.get(trial.group)
-        if error is not None and (trial.id not in ended or ended[trial.id].result != error):
-            store.ends(trial.id, error)
-    left = [trial for trial in left if trial.group not in refused]
-    if begun is not None:
-        begun(_outcome(study, store, expansion))
-    if left:
-        store.append({"event": "run", "command": command, "engine": engine, **_here()})
-        _run_on(engine, store, left, jobs, address, watch or (lambda _: None))
-    return _outcome(study, store, expansion)
+    for trial in pending:
+        refusal = refusals.get(trial.group)
+        if refusal is not None and (trial.id not in progress or progress[trial.id].result != refusal):
+            store.record_end(trial.id, refusal)
+    pending = [trial for trial in pending if trial.group not in refusals]
+    if on_start is not None:
+        on_start(_read_state(study, store, expansion))
+    if pending:
+        store.append({"event": "run", "command": command, "engine": engine, **_describe_machine()})
+        ENGINES[engine].run(store, pending, options, on_event or (lambda _: None))
+    return _read_state(study, store, expansion)
 
 
-def _run_on(
-    engine: Engine, store: Store, left: Sequence[Trial], jobs: int | None, address: str | None,
-    watch: Callable[[Event], None],
-) -> None:  # fmt: skip
-    if engine == "ray":
-        from rollshape.studies.engines.ray import run as run_on_ray
-
-        run_on_ray(store, left, jobs, address, watch)
-    else:
-        from rollshape.studies.engines.local import run as run_locally
-
-        run_locally(store, left, jobs, watch)
-
-
-def _here() -> dict[str, str]:
-    """This machine, and how busy it is with other things."""
+def _describe_machine() -> dict[str, str]:
+    """Describe this machine, and how busy it is with other processes."""
     here = machine()
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    told = f"{platform.machine()}, {here.cores} cores, {format_bytes(here.memory_bytes)}"
-    return {"machine": told, "load": load}
+    return {
+        "machine": f"{platform.machine()}, {here.cores} cores, {format_bytes(here.memory_bytes)}",
+        "load": load,
+    }
 
 
-def _outcome(study: Study, store: Store, expansion: Expansion) -> Outcome:
+def _read_state(study: Study, store: Store, expansion: Expansion) -> StudyState:
     progress = store.progress()
     results = {
-        trial.id: progress[trial.id].result if trial.id in progress else Result("pending") for trial in expansion.trials
+        trial.id: progress[trial.id].result if trial.id in progress else TrialResult("pending")
+        for trial in expansion.trials
     }
     refused = {trial.group: trial for trial in expansion.trials if results[trial.id].state == "illegal"}
     illegal = [
-        Illegal(trial.point, results[trial.id].cause, results[trial.id].reason, results[trial.id].summary["fix"])
+        IllegalPoint(trial.point, results[trial.id].cause, results[trial.id].reason, results[trial.id].fix)
         for trial in refused.values()
     ]
     legal = tuple(trial for trial in expansion.trials if trial.group not in refused)
-    return Outcome(study, store, expansion, legal, (*expansion.illegal, *illegal), results)
+    return StudyState(study, store, expansion, legal, (*expansion.illegal, *illegal), results)
 
 
-def _refused(study: Study, trials: Sequence[Trial]) -> dict[str, Result]:
-    """Group → why its environment cannot be made or does not fit; a study of which nothing is left is refused whole."""
-    from rollshape.training.run import planned
+def _check_environments(study: Study, trials: Sequence[Trial]) -> dict[str, TrialResult]:
+    """Return group → why its environment cannot be made or does not fit; if all are refused, so is the study."""
+    from rollshape.training.setup import plan_run
 
-    refused = {}
+    refusals = {}
     groups = {trial.group: trial for trial in trials}
     for trial in groups.values():
         try:
-            planned(trial.spec)
+            plan_run(trial.spec)
         except RequestError as error:
-            refused[trial.group] = Result("illegal", error.rule, error.message, {"fix": error.fix})
-    if refused and len(refused) == len(groups):
-        first = next(iter(refused.values()))
-        raise RequestError("study", f"No point of {study.name} can be run: {first.reason}", first.summary["fix"])
-    return refused
+            refusals[trial.group] = TrialResult("illegal", error.rule, error.message, {"fix": error.fix})
+    if refusals and len(refusals) == len(groups):
+        first = next(iter(refusals.values()))
+        raise RequestError("study", f"No point of {study.name} can be run: {first.reason}", first.fix)
+    return refusals

@@ -1,11 +1,11 @@
-"""The store of a study: one append-only journal, a run directory a trial, and claims that end with their owner.
+"""The folder of a study: an append-only journal, one run directory per trial, and locks that end with their process.
 
-    journal.jsonl   what happened, a line an event: study, begin, end
-    trials/ID/      the usual run directory; read-only once the trial has ended
-    probes/ID/      a JSON document for each moment that was probed
-    claims/ID       locked (flock) by the process that runs the trial, so a dead owner's claim is free again
+    journal.jsonl   one line per event: study, run, begin, end
+    trials/ID/      the run directory of a trial; read-only once the trial has ended
+    probes/ID/      one JSON document per probe
+    claims/ID       locked (flock) by the process that runs the trial; the lock is released when that process dies
 
-A trial has ended when the journal says so. A line that a crash tore is passed over and closed by the next writer.
+A trial has ended when the journal says so. An incomplete line that a crash left is skipped.
 """
 
 from __future__ import annotations
@@ -22,51 +22,79 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rollshape.errors import RequestError
-from rollshape.studies.study import Study, study_from
+from rollshape.files import write_bytes
+from rollshape.studies.study import Study
+from rollshape.studies.study_file import study_from_dict
 
-State = Literal["pending", "done", "diverged", "failed", "illegal"]
-FINAL: tuple[State, ...] = ("done", "diverged")  # other trials are tried again when the study is run again
+TrialState = Literal["pending", "done", "diverged", "failed", "illegal"]
+FINAL_STATES: tuple[TrialState, ...] = ("done", "diverged")  # other trials are tried again by the next run of the study
 
 
 @dataclass(frozen=True)
-class Result:
-    """How a trial ended: its state, for what cause and reason where it is not done, and the run's summary."""
+class TrialResult:
+    """How a trial ended: its state, the cause and reason where it is not done, and the run's summary as written."""
 
-    state: State
+    state: TrialState
     cause: str = ""
     reason: str = ""
     summary: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @property
+    def final_return(self) -> float | None:
+        return self.summary.get("final_return")
+
+    @property
+    def fix(self) -> str:
+        """What would make an illegal trial legal."""
+        return str(self.summary.get("fix", ""))
+
 
 @dataclass(frozen=True)
-class Progress:
+class TrialProgress:
     """What the journal says of a trial: its last result, and how often it failed."""
 
-    result: Result = field(default_factory=lambda: Result("pending"))
+    result: TrialResult = field(default_factory=lambda: TrialResult("pending"))
     failures: int = 0
 
     @property
-    def final(self) -> bool:
-        return self.result.state in FINAL
+    def is_final(self) -> bool:
+        return self.result.is_final
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One call of `run_study` that had something to run: its command, engine and machine."""
+
+    command: str
+    engine: str
+    machine: str
+    load: str
 
 
 class Store:
-    """A study's folder. Any number of processes and threads may use it at once."""
+    """The folder of a study; any number of processes and threads may use it at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.journal = path / "journal.jsonl"
-        self._reading, self._read = threading.Lock(), 0  # bytes of the journal that `_progress` knows of
-        self._progress: dict[str, Progress] = {}
+        self._lock = threading.Lock()
+        self._offset = 0  # bytes of the journal that `_progress` includes
+        self._progress: dict[str, TrialProgress] = {}
 
     def begin(self, study: Study) -> None:
-        """Make the folder this study's, or go on with it; points and seeds may have been added meanwhile."""
+        """Create the folder for this study, or reopen it; points and seeds may have been added since."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             for name in ("trials", "claims"):
                 (self.path / name).mkdir(exist_ok=True)
         except OSError as error:
-            raise RequestError("file", f"Cannot make {self.path}: {error.strerror}.", "Choose another --out.") from None
+            raise RequestError(
+                "file", f"Cannot create {self.path}: {error.strerror}.", "Choose another --out."
+            ) from None
         document = {"event": "study", "name": study.name, "study": study.to_dict()}
         last = self._last_study()
         if last is None and any(path.name not in ("trials", "claims") for path in self.path.iterdir()):
@@ -77,25 +105,25 @@ class Store:
             self.append(document)
 
     def study(self) -> Study:
-        """The study as it was last begun."""
+        """Return the study as it was last started."""
         last = self._last_study()
         if last is None:
-            raise RequestError("study", f"{self.path} holds no study.", "Give one that `rollshape study` made.")
-        return study_from(last["study"], last["name"])
+            raise RequestError("study", f"{self.path} holds no study.", "Give a folder that `rollshape study` created.")
+        return study_from_dict(last["study"], last["name"])
 
     def _last_study(self) -> dict[str, Any] | None:
         studies = [event for event in self.events() if event["event"] == "study"]
         return studies[-1] if studies else None
 
     def append(self, event: Mapping[str, Any]) -> None:
-        """One more line, whole and on the disk before this returns."""
+        """Append a line to the journal; it is complete and on disk when this returns."""
         line = json.dumps({**event, "time": round(time.time(), 3)}, allow_nan=False) + "\n"
         handle = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             size = os.fstat(handle).st_size
-            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-            data = ("\n" if torn else "").encode() + line.encode()
+            is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+            data = ("\n" if is_torn else "").encode() + line.encode()
             while data:
                 data = data[os.write(handle, data) :]
             os.fsync(handle)
@@ -103,41 +131,49 @@ class Store:
             os.close(handle)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Every whole event, in order."""
+        """Yield every complete event, in order."""
         if self.journal.exists():
-            yield from _events(self.journal.read_bytes())
+            yield from _parse_events(self.journal.read_bytes())
 
-    def progress(self) -> dict[str, Progress]:
-        """Trial → how it stands; a trial that never ended is absent. What has ended well cannot be undone."""
-        with self._reading:
-            for event in self._news():
+    def runs(self) -> list[StudyRun]:
+        """Return how the study was run, oldest first."""
+        return [
+            StudyRun(event["command"], event["engine"], event["machine"], event["load"])
+            for event in self.events()
+            if event["event"] == "run"
+        ]
+
+    def progress(self) -> dict[str, TrialProgress]:
+        """Return trial → progress of every trial that has ended at least once; a final result is never replaced."""
+        with self._lock:
+            for event in self._new_events():
                 if event["event"] != "end":
                     continue
-                before = self._progress.get(event["trial"], Progress())
-                if not before.final:
-                    result = Result(event["state"], event["cause"], event["reason"], event["summary"])
+                before = self._progress.get(event["trial"], TrialProgress())
+                if not before.is_final:
+                    result = TrialResult(event["state"], event["cause"], event["reason"], event["summary"])
                     failures = before.failures + (result.state == "failed")
-                    self._progress[event["trial"]] = Progress(result, failures)
+                    self._progress[event["trial"]] = TrialProgress(result, failures)
             return dict(self._progress)
 
-    def _news(self) -> Iterator[dict[str, Any]]:
-        """Events since the last look."""
+    def _new_events(self) -> Iterator[dict[str, Any]]:
+        """Yield the events that were appended since the last call."""
         if not self.journal.exists():
             return
         with self.journal.open("rb") as file:
-            file.seek(self._read)
+            file.seek(self._offset)
             lines = file.read()
         end = lines.rfind(b"\n") + 1
-        last = list(_events(lines[end:]))  # it may still be under way
-        self._read += len(lines) if last else end
-        yield from (*_events(lines[:end]), *last)
+        last = list(_parse_events(lines[end:]))  # another process may still be writing it
+        self._offset += len(lines) if last else end
+        yield from (*_parse_events(lines[:end]), *last)
 
-    def begins(self, trial: str) -> None:
+    def record_begin(self, trial: str) -> None:
         self.append({"event": "begin", "trial": trial, "pid": os.getpid(), "host": socket.gethostname()})
 
-    def ends(self, trial: str, result: Result) -> None:
-        """Journal the end; from then on the trial's files are read-only."""
-        if result.state in FINAL:
+    def record_end(self, trial: str, result: TrialResult) -> None:
+        """Journal the end of a trial; the files of a final one become read-only."""
+        if result.is_final:
             for path in self.run_dir(trial).rglob("*"):
                 if path.is_file():
                     path.chmod(0o444)
@@ -146,50 +182,46 @@ class Store:
     def run_dir(self, trial: str) -> Path:
         return self.path / "trials" / trial
 
-    def claim(self, trial: str) -> Claim | None:
-        """The right to run a trial, or None while another process has it."""
+    def lock_trial(self, trial: str) -> TrialLock | None:
+        """Return the lock under which a trial is run, or None while another process holds it."""
         handle = os.open(self.path / "claims" / trial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             return None
-        return Claim(handle)
+        return TrialLock(handle)
 
-    def write_probe(self, trial: str, moment: float, document: Mapping[str, Any]) -> None:
-        """Keep what was measured of a trial at a share of its run, whole or not at all."""
+    def write_probe(self, trial: str, share: float, document: Mapping[str, Any]) -> None:
+        """Write the probe of a trial at a share of its run."""
         folder = self.path / "probes" / trial
+        content = json.dumps(document, indent=2, allow_nan=False).encode()
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{moment:g}.{os.getpid()}.writing"
-        with temporary.open("w") as file:
-            json.dump(document, file, indent=2, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / f"{moment:g}.json")
+        write_bytes(folder / f"{share:g}.json", content, then="run the study again")
 
     def probes(self, trial: str) -> dict[float, dict[str, Any]]:
-        """Moment → what was measured there."""
+        """Return share of the run → document of the probe there."""
         files = sorted((self.path / "probes" / trial).glob("[0-9]*.json"), key=lambda file: float(file.stem))
         return {float(file.stem): json.loads(file.read_text()) for file in files}
 
 
-def _events(lines: bytes) -> Iterator[dict[str, Any]]:
+def _parse_events(lines: bytes) -> Iterator[dict[str, Any]]:
     for line in lines.split(b"\n"):
         try:
             event = json.loads(line)
-        except ValueError:  # torn, or empty
+        except ValueError:  # incomplete, or empty
             continue
         if isinstance(event, dict) and "event" in event:
             yield event
 
 
-class Claim:
-    """Held until it is let go, or until its process ends, however it ends."""
+class TrialLock:
+    """The right to run a trial, held until it is released or its process ends, however it ends."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> TrialLock:
         return self
 
     def __exit__(self, *_: object) -> None:

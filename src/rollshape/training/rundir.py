@@ -75,12 +75,12 @@ class RunDirectory:
 
     def spec(self) -> Spec:
         """Return the spec of the run."""
-        try:
-            return Spec.from_dict(self.read()["spec"])
-        except (AttributeError, TypeError):
+        document = self.read()["spec"]
+        if not isinstance(document, dict) or "env" not in document:
             raise RequestError(
                 "run", f"{self.path / 'run.json'} does not hold a valid spec.", "Train again in another directory."
-            ) from None
+            )
+        return Spec.from_dict(document)
 
     def plan(self) -> Plan:
         """Return the plan of the run."""

@@ -1,7 +1,7 @@
-"""The local engine: one single-threaded worker process a core, each pinned to its own.
+"""The local engine: one single-threaded worker process per core, each pinned to its core.
 
-Small networks leave nothing for a second thread to do: two such workers give about twice the steps of one process with
-two threads.
+Small networks cannot use a second thread: two such workers together make about twice the steps of one process with two
+threads.
 """
 
 from __future__ import annotations
@@ -15,118 +15,147 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from rollshape.errors import RequestError
 from rollshape.geometry.machine import machine
-from rollshape.studies.engines.pool import Event, Told, Watch, Worker, run_pool
-from rollshape.studies.store import Result, Store
+from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
+from rollshape.studies.events import Event, OnEvent
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.trial_runner import Assignment
 from rollshape.studies.trials import Trial
 
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 ONE_THREAD = {
-    "NPROC": "1",  # the size of XLA's own pool of threads
+    "NPROC": "1",  # the size of XLA's thread pool
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
 
 
-def run(store: Store, trials: Sequence[Trial], jobs: int | None, watch: Watch) -> None:
-    """Run the trials on `jobs` workers, by default as many as there are cores."""
-    count = jobs or machine().cores
-    cores = quiet_cores(count)
-
-    def hire(number: int, told: Told) -> Worker:
-        return LocalWorker(store, number, cores[number], told)
-
-    run_pool(store, trials, count, hire, watch)
+def check(options: EngineOptions) -> None:
+    """Refuse a cluster's address."""
+    if options.address is not None:
+        raise RequestError("contradiction", "--address is the address of a Ray cluster.", "Add --engine ray.")
 
 
-def quiet_cores(count: int) -> list[int]:
-    """So many cores, those first to which the fewest processes are pinned (another study's workers, say)."""
+def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
+    """Run the trials on worker processes, by default one per core."""
+    count = options.jobs or machine().cores
+    cores = least_pinned_cores(count)
+
+    def start_worker(number: int, events: EventQueue) -> Worker:
+        return LocalWorker(store, number, cores[number], events)
+
+    run_pool(store, trials, count, start_worker, on_event)
+
+
+ENGINE = Engine(check, run)
+
+
+def least_pinned_cores(count: int) -> list[int]:
+    """Return a core per worker; cores to which the fewest processes (of other studies, say) are pinned come first."""
     import psutil
 
     if not hasattr(os, "sched_getaffinity"):
         return [0] * count
-    own = sorted(os.sched_getaffinity(0))
+    available = sorted(os.sched_getaffinity(0))
     pinned = Counter[int]()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             cores = process.cpu_affinity()
             if len(cores) == 1:
                 pinned.update(cores)
-    own.sort(key=lambda core: pinned[core])
-    return [own[i % len(own)] for i in range(count)]
+    available.sort(key=lambda core: pinned[core])
+    return [available[i % len(available)] for i in range(count)]
 
 
 def one_thread_environment() -> dict[str, str]:
-    """Environment variables of a process whose JAX and BLAS use one thread; they count before the first import."""
+    """Return variables that limit JAX and BLAS to one thread, for a process that has imported neither."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()
     return {**ONE_THREAD, "XLA_FLAGS": flags}
 
 
 class LocalWorker:
-    """A worker process and the thread that listens to it."""
+    """A worker process, and a thread that reads its events."""
 
-    def __init__(self, store: Store, number: int, core: int, told: Told) -> None:
-        self._number, self._told = number, told
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
+    def __init__(self, store: Store, number: int, core: int, events: EventQueue) -> None:
+        self._number, self._events = number, events
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "rollshape.studies.engines.worker", str(store.path), str(core)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=self._stderr,
             text=True,
             env={**os.environ, **one_thread_environment()},
             start_new_session=True,  # Ctrl-C reaches the study first
         )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._reader = threading.Thread(target=self._read_events, daemon=True)
+        self._reader.start()
 
-    def assign(self, trial: Trial, failures: int) -> None:
-        order = {"trial": trial.id, "spec": trial.spec.to_dict(), "failures": failures, "probe_at": trial.probe_at,
-                 "probe_envs": trial.probe_envs}  # fmt: skip
+    def assign(self, assignment: Assignment) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # its death is told by the listener
-            self._process.stdin.write(json.dumps(order) + "\n")
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the reader reports its death
+            self._process.stdin.write(json.dumps(assignment.to_dict()) + "\n")
             self._process.stdin.flush()
 
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        self._hang_up()
-        self._listener.join()
+        self._close_stdin()
+        self._reader.join()
 
     def kill(self) -> None:
         self._process.kill()
-        self._listener.join()
+        self._reader.join()
 
-    def _hang_up(self) -> None:
+    def _close_stdin(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
-    def _listen(self) -> None:
+    def _read_events(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as said:
-            for line in said:
-                with contextlib.suppress(ValueError):  # a line that its death cut off
-                    self._told.put((self._number, _event(json.loads(line))))
+        with self._process.stdout as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):  # an incomplete line of a killed process
+                    self._events.put((self._number, event_from_dict(json.loads(line))))
         code = self._process.wait()
-        self._hang_up()
-        with self._errors:
-            self._told.put((self._number, Event("died", "", reason=self._last_words(code))))
+        self._close_stdin()
+        with self._stderr:
+            self._events.put((self._number, Event("died", "", reason=self._describe_exit(code))))
 
-    def _last_words(self, code: int) -> str:
+    def _describe_exit(self, code: int) -> str:
         if code == -signal.SIGKILL:
-            return "by SIGKILL (so the kernel ends the largest process when memory runs out)"
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return f"{how}: {lines[-1][:300]}" if lines else how
+            return "by SIGKILL (the kernel kills the largest process when memory runs out)"
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        cause = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return f"{cause}: {lines[-1][:300]}" if lines else cause
 
 
-def _event(message: dict[str, object]) -> Event:
-    result = message.pop("result", None)
-    return Event(**message, result=Result(**result) if isinstance(result, dict) else None)  # type: ignore[arg-type]
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """Return an event as a worker process writes it: a line of JSON."""
+    row, result = event.row, event.result
+    return {
+        "kind": event.kind,
+        "trial": event.trial,
+        "row": None if row is None else dict(row.values),
+        "result": None if result is None else vars(result),
+    }
+
+
+def event_from_dict(values: Mapping[str, Any]) -> Event:
+    """Return the event that `event_to_dict` wrote."""
+    row, result = values["row"], values["result"]
+    return Event(
+        values["kind"],
+        values["trial"],
+        row=None if row is None else MetricsRow.from_dict(row),
+        result=None if result is None else TrialResult(**result),
+    )

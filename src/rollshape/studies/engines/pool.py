@@ -1,7 +1,7 @@
-"""The loop that all engines share: long-lived workers take trials, those of one shape by preference.
+"""The scheduling loop that all engines share: long-lived workers take trials, preferably of one shape.
 
-A worker that dies takes nothing with it: its trial is tried once more on a fresh one, and then it has failed. A trial
-that another process is running is asked for again until it has ended.
+If a worker dies, its trial is tried once more on a new worker and then counts as failed. A trial that another process
+is running is postponed until that process has ended it.
 """
 
 from __future__ import annotations
@@ -11,170 +11,190 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
-from rollshape.studies.store import Result, Store
+from rollshape.studies.events import Event, OnEvent
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.trial_runner import Assignment
 from rollshape.studies.trials import Trial
 
-ATTEMPTS = 2
-ASK_AGAIN = 1.0  # seconds until a trial of another process is asked for again
+MAX_ATTEMPTS = 2
+RETRY_SECONDS = 1.0  # until a trial that another process has is tried again
 
 
 @dataclass(frozen=True)
-class Event:
-    """What a worker tells: it began, it has a row of metrics, it ended; another process has the trial; it died."""
+class EngineOptions:
+    """Options of all engines; an engine's `check` refuses those that it does not have."""
 
-    kind: Literal["begin", "row", "end", "taken", "retry", "died"]
-    trial: str
-    row: dict[str, Any] | None = None
-    result: Result | None = None
-    reason: str = ""
+    jobs: int | None = None  # workers; by default one per core
+    address: str | None = None  # of a cluster
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`check` raises a RequestError where the options cannot be; `run` runs the trials and reports what happens."""
+
+    check: Callable[[EngineOptions], None]
+    run: Callable[[Store, Sequence[Trial], EngineOptions, OnEvent], None]
 
 
 class Worker(Protocol):
-    """Takes one trial at a time; what becomes of it is put on the queue that it was made with, under its number."""
+    """Runs one trial at a time and puts its events on the queue it was started with, under its number."""
 
-    def assign(self, trial: Trial, failures: int) -> None: ...
+    def assign(self, assignment: Assignment) -> None: ...
 
     def interrupt(self) -> None:
-        """Ask it to save what it does and to end."""
+        """Ask it to save its state and to end."""
 
     def close(self) -> None:
-        """No more trials: it ends when it is idle."""
+        """Let it end as soon as it is idle."""
 
     def kill(self) -> None: ...
 
 
-Told = queue.Queue[tuple[int, Event]]
-Hire = Callable[[int, Told], Worker]
-Watch = Callable[[Event], None]
+EventQueue = queue.Queue[tuple[int, Event]]
+StartWorker = Callable[[int, EventQueue], Worker]
 
 
-class Agenda:
-    """The trials that are left, dealt so that a worker stays with a shape, no two start on the same one, and no two
-    probe at once: what the first compiles for it the second finds in the cache."""
+class TrialQueue:
+    """The trials that are left. A worker stays with one shape, and no two workers start on the same one.
+
+    No two workers probe at the same time while there is other work: the second finds in the compilation cache what the
+    first has compiled.
+    """
 
     def __init__(self, trials: Sequence[Trial]) -> None:
-        self.left = list(trials)
-        self.later: list[tuple[float, Trial]] = []
+        self.pending = list(trials)
+        self.postponed: list[tuple[float, Trial]] = []
 
     def __bool__(self) -> bool:
-        return bool(self.left or self.later)
+        return bool(self.pending or self.postponed)
 
     def postpone(self, trial: Trial) -> None:
-        self.later.append((time.monotonic() + ASK_AGAIN, trial))
+        self.postponed.append((time.monotonic() + RETRY_SECONDS, trial))
 
-    def deal(self, last_group: str, others: set[str], probing: bool = False) -> Trial | None:
-        """The next trial for a worker whose last one was of `last_group`, while the others are at theirs, one of them
-        `probing` it."""
-        due = [entry for entry in self.later if entry[0] <= time.monotonic()]
-        if not self.left and not due:
+    def take(self, last_group: str, busy_groups: set[str], is_probing: bool = False) -> Trial | None:
+        """Take the next trial for a worker whose last one was of `last_group`.
+
+        `busy_groups` are those of the other workers' trials, and `is_probing` says that one of these is to be probed.
+        """
+        due = [entry for entry in self.postponed if entry[0] <= time.monotonic()]
+        if not self.pending and not due:
             return None
-        if not self.left:
-            self.later.remove(due[0])
+        if not self.pending:
+            self.postponed.remove(due[0])
             return due[0][1]
-        many = Counter(trial.group for trial in self.left)
+        group_sizes = Counter(trial.group for trial in self.pending)
         best = max(
-            self.left,
+            self.pending,
             key=lambda trial: (
                 trial.group == last_group,
-                trial.group not in others,
-                many[trial.group],
-                not (probing and trial.probe_at),
+                trial.group not in busy_groups,
+                group_sizes[trial.group],
+                not (is_probing and trial.probe_at),
             ),
         )
-        self.left.remove(best)
+        self.pending.remove(best)
         return best
 
 
 @dataclass
-class _Post:
-    """A worker's place: who holds it, what it does, and of which shape its last trial was."""
+class WorkerSlot:
+    """A place for a worker: the worker in it, its current trial, and the group of its last trial."""
 
     worker: Worker | None = None
     trial: Trial | None = None
     group: str = ""
 
 
-def run_pool(store: Store, trials: Sequence[Trial], count: int, hire: Hire, watch: Watch) -> None:
-    """Run all trials on `count` workers. KeyboardInterrupt lets each save its state, and then goes on its way."""
-    agenda, told, known = Agenda(trials), Told(), store.progress()
-    failures = {trial.id: known[trial.id].failures if trial.id in known else 0 for trial in trials}
-    posts, deaths = [_Post() for _ in range(min(count, len(trials)))], Counter[str]()
-    try:
-        while agenda or any(post.trial for post in posts):
-            for number, post in enumerate(posts):
-                if post.trial is None:
-                    _give(agenda, posts, number, hire, told, failures)
-            try:
-                number, event = told.get(timeout=ASK_AGAIN / 4)
-            except queue.Empty:
-                continue
-            _hear(store, agenda, posts[number], event, deaths, watch)
-    except KeyboardInterrupt:
-        _wind_up(posts, told)
-        raise
-    finally:
-        for post in posts:
-            if post.worker is not None:
-                post.worker.close() if post.trial is None else post.worker.kill()
+def run_pool(store: Store, trials: Sequence[Trial], count: int, start_worker: StartWorker, on_event: OnEvent) -> None:
+    """Run all trials on `count` workers; on KeyboardInterrupt every worker saves its state before this raises it."""
+    _Pool(store, trials, count, start_worker, on_event).run()
 
 
-def _give(agenda: Agenda, posts: list[_Post], number: int, hire: Hire, told: Told, failures: dict[str, int]) -> None:
-    post = posts[number]
-    others = [other.trial for other in posts if other is not post and other.trial is not None]
-    trial = agenda.deal(post.group, {other.group for other in others}, any(other.probe_at for other in others))
-    if trial is None:
-        return
-    if post.worker is None:
-        post.worker = hire(number, told)
-    post.trial, post.group = trial, trial.group
-    post.worker.assign(trial, failures[trial.id])
+class _Pool:
+    def __init__(
+        self, store: Store, trials: Sequence[Trial], count: int, start_worker: StartWorker, on_event: OnEvent
+    ) -> None:
+        self.store, self.start_worker, self.on_event = store, start_worker, on_event
+        self.trials, self.events = TrialQueue(trials), EventQueue()
+        self.slots = [WorkerSlot() for _ in range(min(count, len(trials)))]
+        self.deaths = Counter[str]()
+        progress = store.progress()
+        self.failures = {trial.id: progress[trial.id].failures if trial.id in progress else 0 for trial in trials}
 
+    def run(self) -> None:
+        try:
+            while self.trials or any(slot.trial for slot in self.slots):
+                for number, slot in enumerate(self.slots):
+                    if slot.trial is None:
+                        self._assign_trial(number, slot)
+                try:
+                    number, event = self.events.get(timeout=RETRY_SECONDS / 4)
+                except queue.Empty:
+                    continue
+                self._handle_event(self.slots[number], event)
+        except KeyboardInterrupt:
+            self._interrupt_workers()
+            raise
+        finally:
+            for slot in self.slots:
+                if slot.worker is not None:
+                    slot.worker.close() if slot.trial is None else slot.worker.kill()
 
-def _hear(store: Store, agenda: Agenda, post: _Post, event: Event, deaths: Counter[str], watch: Watch) -> None:
-    trial = post.trial
-    if event.kind == "died":
-        post.worker = post.trial = None
-        if trial is not None:
-            deaths[trial.id] += 1
-            watch(_buried(store, agenda, trial, event.reason, deaths[trial.id]))
-        return
-    if trial is None or event.trial != trial.id:  # the last word of a worker that was let go
-        return
-    if event.kind in ("end", "taken"):
-        post.trial = None
-    if event.kind == "taken":
-        agenda.postpone(trial)
-    watch(event)
+    def _assign_trial(self, number: int, slot: WorkerSlot) -> None:
+        busy = [other.trial for other in self.slots if other is not slot and other.trial is not None]
+        groups, is_probing = {trial.group for trial in busy}, any(trial.probe_at for trial in busy)
+        trial = self.trials.take(slot.group, groups, is_probing)
+        if trial is None:
+            return
+        if slot.worker is None:
+            slot.worker = self.start_worker(number, self.events)
+        slot.trial, slot.group = trial, trial.group
+        slot.worker.assign(Assignment.of_trial(trial, self.failures[trial.id]))
 
+    def _handle_event(self, slot: WorkerSlot, event: Event) -> None:
+        trial = slot.trial
+        if event.kind == "died":
+            slot.worker = slot.trial = None
+            if trial is not None:
+                self.on_event(self._handle_death(trial, event.reason))
+            return
+        if trial is None or event.trial != trial.id:  # from a worker that has been replaced
+            return
+        if event.kind in ("end", "taken"):
+            slot.trial = None
+        if event.kind == "taken":
+            self.trials.postpone(trial)
+        self.on_event(event)
 
-def _buried(store: Store, agenda: Agenda, trial: Trial, reason: str, deaths: int) -> Event:
-    """A dead worker's trial: once more, or failed."""
-    if deaths < ATTEMPTS:
-        agenda.left.insert(0, trial)
-        return Event("retry", trial.id, reason=reason)
-    claim = store.claim(trial.id)
-    if claim is None:  # another process has taken it over
-        agenda.postpone(trial)
-        return Event("taken", trial.id)
-    with claim:
-        result = Result("failed", "worker died", f"its worker died {deaths} times, the last time {reason}")
-        store.ends(trial.id, result)
-    return Event("end", trial.id, result=result)
+    def _handle_death(self, trial: Trial, reason: str) -> Event:
+        """Try a dead worker's trial once more, or record that it failed."""
+        self.deaths[trial.id] += 1
+        if self.deaths[trial.id] < MAX_ATTEMPTS:
+            self.trials.pending.insert(0, trial)
+            return Event("retry", trial.id, reason=reason)
+        lock = self.store.lock_trial(trial.id)
+        if lock is None:  # another process has it now
+            self.trials.postpone(trial)
+            return Event("taken", trial.id)
+        with lock:
+            text = f"its worker died {self.deaths[trial.id]} times, the last time {reason}"
+            result = TrialResult("failed", "worker died", text)
+            self.store.record_end(trial.id, result)
+        return Event("end", trial.id, result=result)
 
-
-def _wind_up(posts: list[_Post], told: Told) -> None:
-    """Wait until every busy worker has saved its trial; a second KeyboardInterrupt ends the wait."""
-    busy = {number for number, post in enumerate(posts) if post.trial is not None}
-    for number in busy:
-        worker = posts[number].worker
-        if worker is not None:
-            worker.interrupt()
-    while busy:
-        number, event = told.get()
-        if event.kind in ("end", "taken", "died"):
-            posts[number].trial = None
-            if event.kind == "died":
-                posts[number].worker = None
-            busy.discard(number)
+    def _interrupt_workers(self) -> None:
+        """Wait until every busy worker has saved its trial; a second KeyboardInterrupt ends the wait."""
+        busy = {number for number, slot in enumerate(self.slots) if slot.trial is not None}
+        for number in busy:
+            worker = self.slots[number].worker
+            if worker is not None:
+                worker.interrupt()
+        while busy:
+            number, event = self.events.get()
+            if event.kind in ("end", "taken", "died"):
+                self.slots[number].trial = None
+                if event.kind == "died":
+                    self.slots[number].worker = None
+                busy.discard(number)

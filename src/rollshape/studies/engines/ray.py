@@ -1,8 +1,9 @@
-"""The Ray engine: the same trials on the machines of a cluster, bit for bit the same results.
+"""The Ray engine: the same trials on the machines of a cluster, with bit-identical results.
 
-Every worker is an actor with one CPU and the memory of the study's largest trial. It trains in a temporary folder of
-its own machine and hands the run directory back, so the machines share nothing but Ray; Rollshape must be installed on
-each. Claims and the journal stay with the process that was started. A dead worker's trial begins anew on another one.
+Every worker is an actor with one CPU and the memory of the study's largest trial. It trains in a temporary folder on
+its machine and returns the run directory, so the machines share nothing but Ray; Rollshape must be installed on each.
+Locks and the journal stay with the process that was started. If a worker dies, its trial starts from scratch on
+another one.
 """
 
 from __future__ import annotations
@@ -10,52 +11,57 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.studies.engines.local import one_thread_environment
-from rollshape.studies.engines.pool import Event, Told, Watch, Worker, run_pool
-from rollshape.studies.execute import execute, probes
-from rollshape.studies.fields import fitted
-from rollshape.studies.store import Result, Store
+from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
+from rollshape.studies.events import Event, OnEvent
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.trial_probes import probe_trial
+from rollshape.studies.trial_runner import Assignment, run_trial, train_trial
 from rollshape.studies.trials import Trial
-from rollshape.training.spec import Spec
 
 BASE_BYTES = 2**30  # Python, JAX and its compiler
-POLL = 0.5  # seconds between two looks at a trial's progress
+POLL_SECONDS = 0.5
 
 
-def run(store: Store, trials: Sequence[Trial], jobs: int | None, address: str | None, watch: Watch) -> None:
-    """Run the trials on `jobs` workers of a cluster, by default as many as it has CPUs."""
-    ray = _connected(address)
+def check(options: EngineOptions) -> None:  # noqa: ARG001 (the signature of every engine)
+    """Refuse to start where Ray is not installed."""
+    if find_spec("ray") is None:
+        raise RequestError("study", "Ray is not installed.", "pip install 'rollshape[ray]'")
+
+
+def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
+    """Run the trials on actors of a cluster, by default one per CPU."""
+    ray = _connect(options.address)
     try:
         peak = max(trial.plan.memory.peak_bytes if trial.plan.memory else 0 for trial in trials)
         actor = ray.remote(
             num_cpus=1,
             memory=BASE_BYTES + peak,
             max_restarts=0,
-            max_concurrency=2,  # one call trains, the other tells how far it is
+            max_concurrency=2,  # one call trains, the other returns the latest row
             runtime_env={"env_vars": one_thread_environment()},
         )(RemoteTrainer)
-        count = jobs or int(ray.cluster_resources().get("CPU", 1))
+        count = options.jobs or int(ray.cluster_resources().get("CPU", 1))
 
-        def hire(number: int, told: Told) -> Worker:
-            return RayWorker(ray, store, number, actor.remote(), told)
+        def start_worker(number: int, events: EventQueue) -> Worker:
+            return RayWorker(ray, store, number, actor.remote(), events)
 
-        run_pool(store, trials, count, hire, watch)
+        run_pool(store, trials, count, start_worker, on_event)
     finally:
         ray.shutdown()
 
 
-def check_installed() -> None:
-    if find_spec("ray") is None:
-        raise RequestError("study", "Ray is not installed.", "pip install 'rollshape[ray]'")
+ENGINE = Engine(check, run)
 
 
-def _connected(address: str | None) -> Any:
+def _connect(address: str | None) -> Any:
     import ray
 
     try:
@@ -70,40 +76,39 @@ def _connected(address: str | None) -> Any:
 
 
 class RemoteTrainer:
-    """What lives on the cluster: trains one trial at a time and hands back its run directory."""
+    """The actor on the cluster: trains one trial at a time and returns its run directory."""
 
     def __init__(self) -> None:
-        self._row: dict[str, Any] | None = None
+        self._row: MetricsRow | None = None
 
-    def latest(self) -> dict[str, Any] | None:
+    def latest_row(self) -> MetricsRow | None:
         return self._row
 
-    def train(
-        self, spec: dict[str, Any], at: Sequence[float], envs: int
-    ) -> tuple[dict[str, Any], dict[str, bytes], dict[float, dict[str, Any]]]:
-        """(result, files of the run directory by relative path, probes by share of the run)."""
+    def train(self, assignment: Assignment) -> tuple[TrialResult, dict[str, bytes], dict[float, dict[str, Any]]]:
+        """Return (result, files of the run directory by relative path, documents of probes by share of the run)."""
         self._row = None
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch) / "run"
-            given = Spec(**{name: fitted(name, value) for name, value in spec.items()})
-            result = execute(given, out, self._keep, keep=bool(at))
-            probed = dict(probes(out, at, envs)) if result.state == "done" else {}
+            result = train_trial(assignment.spec, out, self._set_row, keep_checkpoints=bool(assignment.probe_at))
+            probes = (
+                dict(probe_trial(out, assignment.probe_at, assignment.probe_envs)) if result.state == "done" else {}
+            )
             files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        return vars(result), files, probed
+        return result, files, probes
 
-    def _keep(self, row: dict[str, Any]) -> None:
+    def _set_row(self, row: MetricsRow) -> None:
         self._row = row
 
 
 class RayWorker:
-    """An actor, and for each of its trials a thread here that waits for it."""
+    """An actor, and for each of its trials a local thread that waits for it."""
 
-    def __init__(self, ray: Any, store: Store, number: int, actor: Any, told: Told) -> None:
-        self._ray, self._store, self._number, self._actor, self._told = ray, store, number, actor, told
+    def __init__(self, ray: Any, store: Store, number: int, actor: Any, events: EventQueue) -> None:
+        self._ray, self._store, self._number, self._actor, self._events = ray, store, number, actor, events
         self._thread: threading.Thread | None = None
 
-    def assign(self, trial: Trial, failures: int) -> None:
-        self._thread = threading.Thread(target=self._run, args=(trial, failures), daemon=True)
+    def assign(self, assignment: Assignment) -> None:
+        self._thread = threading.Thread(target=self._run, args=(assignment,), daemon=True)
         self._thread.start()
 
     def interrupt(self) -> None:
@@ -117,58 +122,50 @@ class RayWorker:
         if self._thread is not None:
             self._thread.join()
 
-    def _tell(self, event: Event) -> None:
-        self._told.put((self._number, event))
+    def _put(self, event: Event) -> None:
+        self._events.put((self._number, event))
 
-    def _run(self, trial: Trial, failures: int) -> None:
+    def _run(self, assignment: Assignment) -> None:
         try:
-            self._tell(self._ran(trial, failures))
+            self._put(run_trial(self._store, assignment, self._train))
         except self._ray.exceptions.RayError as error:
-            self._tell(Event("died", trial.id, reason=f"({type(error).__name__})"))
-        except Exception as error:  # whatever it is, the study must hear of it
-            self._tell(Event("died", trial.id, reason=f"({type(error).__name__}: {error})"))
+            self._put(Event("died", assignment.trial, reason=f"({type(error).__name__})"))
+        except Exception as error:  # whatever it is, the pool must know that the trial is not running
+            self._put(Event("died", assignment.trial, reason=f"({type(error).__name__}: {error})"))
 
-    def _ran(self, trial: Trial, failures: int) -> Event:
-        claim = self._store.claim(trial.id)
-        if claim is None:
-            return Event("taken", trial.id)
-        with claim:
-            before = self._store.progress().get(trial.id)
-            if before is not None and (before.final or before.failures > failures):
-                return Event("end", trial.id, result=before.result)
-            self._store.begins(trial.id)
-            training = self._actor.train.remote(trial.spec.to_dict(), trial.probe_at, trial.probe_envs)
-            self._follow(trial, training)
-            told, files, probed = self._ray.get(training)
-            result = Result(**told)
-            _unpack(files, self._store.run_dir(trial.id))
-            for share, document in probed.items():
-                self._store.write_probe(trial.id, share, document)
-            self._store.ends(trial.id, result)
-        return Event("end", trial.id, result=result)
+    def _train(self, assignment: Assignment) -> TrialResult:
+        """Train on the cluster, then unpack the run directory and its probes into the store."""
+        training = self._actor.train.remote(assignment)
+        self._report_rows(assignment.trial, training)
+        result: TrialResult
+        result, files, probes = self._ray.get(training)
+        unpack_run(files, self._store.run_dir(assignment.trial))
+        for share, document in probes.items():
+            self._store.write_probe(assignment.trial, share, document)
+        return result
 
-    def _follow(self, trial: Trial, training: Any) -> None:
-        """Tell of each new row until the training has ended, one way or the other."""
-        began = last = False
-        seen: dict[str, Any] | None = None
-        while not last:
-            ready, _ = self._ray.wait([training], timeout=POLL)
-            last = bool(ready)
-            asked = self._actor.latest.remote()
-            answered, _ = self._ray.wait([asked], timeout=POLL)
-            if not answered or last:
+    def _report_rows(self, trial: str, training: Any) -> None:
+        """Report that the actor has begun and every new row, until the training has ended."""
+        has_begun = has_ended = False
+        last: MetricsRow | None = None
+        while not has_ended:
+            ready, _ = self._ray.wait([training], timeout=POLL_SECONDS)
+            has_ended = bool(ready)
+            request = self._actor.latest_row.remote()
+            answered, _ = self._ray.wait([request], timeout=POLL_SECONDS)
+            if not answered or has_ended:
                 continue
-            if not began:
-                self._tell(Event("begin", trial.id))
-                began = True
-            row = self._ray.get(asked)
-            if row is not None and row != seen:
-                seen = row
-                self._tell(Event("row", trial.id, row=row))
+            if not has_begun:
+                self._put(Event("begin", trial))
+                has_begun = True
+            row = self._ray.get(request)
+            if row is not None and row != last:
+                last = row
+                self._put(Event("row", trial, row=row))
 
 
-def _unpack(files: dict[str, bytes], target: Path) -> None:
-    """The run directory, whole or absent; an earlier attempt gives way."""
+def unpack_run(files: Mapping[str, bytes], target: Path) -> None:
+    """Write a run directory in one step, replacing an earlier attempt."""
     incoming = target.with_name(f".{target.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     incoming.mkdir()

@@ -1,7 +1,7 @@
-"""A worker process of the local engine: trials come in as lines of JSON, what becomes of them goes out the same way.
+"""A worker process of the local engine: reads assignments as lines of JSON and writes events the same way.
 
 `python -m rollshape.studies.engines.worker STUDY_DIR CORE`. It ends when its input ends, so it never outlives the study
-that started it; what it was doing goes on from its last checkpoint.
+that started it; its trial then continues from the last checkpoint in the next run of the study.
 """
 
 from __future__ import annotations
@@ -12,59 +12,58 @@ import queue
 import sys
 import threading
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from rollshape.studies.execute import Interrupted, execute, probes
-from rollshape.studies.fields import fitted
-from rollshape.studies.store import Store
-from rollshape.training.spec import Spec
-
-SHOWN = ("update", "timesteps", "episodic_return", "eval_return", "sps")
+from rollshape.studies.engines.local import event_to_dict
+from rollshape.studies.events import Event
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.trial_probes import probe_trial
+from rollshape.studies.trial_runner import Assignment, Interrupted, run_trial, train_trial
 
 
 def main(study_dir: str, core: str) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})  # before JAX counts the cores
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # an environment may print; the protocol has its own channel
-    orders: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    store = Store(Path(study_dir))
+    os.dup2(2, 1)  # an environment may print; events have their own channel
+    assignments: queue.Queue[Assignment] = queue.Queue()
+    threading.Thread(target=_read_assignments, args=(assignments,), daemon=True).start()
+    worker = _Worker(Store(Path(study_dir)), out)
     while True:
-        _run(store, orders.get(), out)
+        worker.run(assignments.get())
 
 
-def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
+def _read_assignments(assignments: queue.Queue[Assignment]) -> None:
     for line in sys.stdin:
-        orders.put(json.loads(line))
+        assignments.put(Assignment.from_dict(json.loads(line)))
     os._exit(0)  # the study has ended, or was killed
 
 
-def _run(store: Store, order: dict[str, Any], out: TextIO) -> None:
-    trial = order["trial"]
+class _Worker:
+    def __init__(self, store: Store, out: TextIO) -> None:
+        self.store, self.out = store, out
 
-    def tell(kind: str, **what: Any) -> None:
-        out.write(json.dumps({"kind": kind, "trial": trial, **what}) + "\n")
+    def run(self, assignment: Assignment) -> None:
+        self._write(run_trial(self.store, assignment, self._train))
 
-    claim = store.claim(trial)
-    if claim is None:
-        tell("taken")
-        return
-    with claim:
-        before = store.progress().get(trial)
-        if before is not None and (before.final or before.failures > order["failures"]):
-            tell("end", result=vars(before.result))  # another process was quicker
-            return
-        store.begins(trial)
-        tell("begin")
-        spec = Spec(**{name: fitted(name, value) for name, value in order["spec"].items()})
-        folder, at = store.run_dir(trial), order["probe_at"]
-        result = execute(spec, folder, lambda row: tell("row", row={name: row[name] for name in SHOWN}), keep=bool(at))
+    def _train(self, assignment: Assignment) -> TrialResult:
+        """Train in the study's folder; probes are written one by one, so an interrupted trial keeps the first ones."""
+        trial, folder = assignment.trial, self.store.run_dir(assignment.trial)
+
+        def on_row(row: MetricsRow) -> None:
+            self._write(Event("row", trial, row=row))
+
+        self._write(Event("begin", trial))
+        result = train_trial(assignment.spec, folder, on_row, keep_checkpoints=bool(assignment.probe_at))
         if result.state == "done":
-            for share, document in probes(folder, at, order["probe_envs"], store.probes(trial)):
-                store.write_probe(trial, share, document)
-        store.ends(trial, result)
-    tell("end", result=vars(result))
+            known = self.store.probes(trial)
+            for share, document in probe_trial(folder, assignment.probe_at, assignment.probe_envs, known):
+                self.store.write_probe(trial, share, document)
+        return result
+
+    def _write(self, event: Event) -> None:
+        self.out.write(json.dumps(event_to_dict(event)) + "\n")
 
 
 if __name__ == "__main__":

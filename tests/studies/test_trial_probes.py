@@ -6,9 +6,10 @@ import pytest
 
 from rollshape.errors import RequestError
 from rollshape.reports.report import write_report
-from rollshape.studies.execute import affordable, probes
 from rollshape.studies.run import run_study
-from rollshape.studies.study import Study, study_from
+from rollshape.studies.study import Study
+from rollshape.studies.study_file import study_from_dict
+from rollshape.studies.trial_probes import can_collect_batches, probe_trial
 from rollshape.studies.trials import expand
 from rollshape.training.spec import Spec
 
@@ -19,12 +20,12 @@ def tiny(**more: object) -> Study:
                                           "total_timesteps": 160, "hidden_sizes": [4]},
         "points": [{"num_envs": 2}], "seeds": 2, "probe": {"at": [0.5, 1.0], "num_envs": 32}, **more,
     }  # fmt: skip
-    return study_from(values, "tiny")
+    return study_from_dict(values, "tiny")
 
 
 def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tmp_path: Path) -> None:
     outcome = run_study(tiny(), tmp_path / "out", jobs=1)
-    assert outcome.finished
+    assert outcome.is_finished
     first, second = outcome.trials
     found = outcome.store.probes(first.id)
     assert outcome.store.probes(second.id) == {}
@@ -38,7 +39,7 @@ def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tm
     assert found[1.0]["collected"]["variance"] > 0
     assert len(found[1.0]["sizes"]) > 1
     known = {0.5: found[0.5]}
-    [(share, again)] = list(probes(outcome.store.run_dir(first.id), (0.5, 1.0), 32, known))
+    [(share, again)] = list(probe_trial(outcome.store.run_dir(first.id), (0.5, 1.0), 32, known))
     assert (share, again) == (1.0, found[1.0])  # a killed worker's probes go on as if it had lived
     text = write_report(tmp_path / "out").html.read_text()
     assert "collected batches" in text
@@ -62,7 +63,7 @@ def test_what_can_be_asked_of_probes() -> None:
 def test_batches_of_host_environments_must_be_affordable(env: str, num_envs: int, enough: bool) -> None:
     """HalfCheetah's episodes have 1,000 steps: 8 batches of 128 environments burn in more than 4 × 300k."""
     spec = Spec(env=env, num_envs=num_envs, rollout_size=2048, total_timesteps=300_000)
-    assert affordable(spec) is enough
+    assert can_collect_batches(spec) is enough
 
 
 def test_metaworld_takes_at_most_512_environments() -> None:

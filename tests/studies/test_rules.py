@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from tests.reports.runs import folder_of, probe_document, spec_of, write_run
 
-from rollshape.studies.claims import as_good_as_best, pairs, policy_loss, rising, verdicts
-from rollshape.studies.groups import Task, tasks
-from rollshape.studies.ranking import predictions
-from rollshape.studies.ranking import tests as ranking_tests
+from rollshape.errors import RequestError
+from rollshape.studies.builtin import builtin_names, load_builtin
+from rollshape.studies.groups import Task, group_tasks
+from rollshape.studies.ranking import check_predictions, predict_errors
 from rollshape.studies.records import read_records
-from rollshape.studies.statistics import drawn_centres
+from rollshape.studies.rules import RULES, judge_claims
+from rollshape.studies.rules.comparison import best_and_ties, check_trend, compare_pairs
+from rollshape.studies.rules.policy_loss import judge_policy_loss
+from rollshape.studies.statistics import sample_centers
+from rollshape.studies.study_file import study_from_dict
 from rollshape.training.spec import Spec
 
 
@@ -24,49 +28,96 @@ def runs(centre: float, count: int = 12, seed: int = 0) -> Any:
 def test_a_claim_is_confirmed_refuted_or_depends_on_the_separated_pairs() -> None:
     up = {"a": runs(0), "b": runs(5, seed=1), "c": runs(10, seed=2)}
     labels = ["a", "b", "c"]
-    assert rising(up, labels)[0] == "confirmed"
-    assert rising(up, labels, -1)[0] == "refuted"
-    assert rising(up, ["a", "c", "b"])[0] == "depends"
-    assert "c to b, -" in rising(up, ["a", "c", "b"])[1]
-    assert rising({name: runs(0, seed=5) for name in labels}, labels)[0] == "not settled"
+    assert check_trend(up, labels)[0] == "confirmed"
+    assert check_trend(up, labels, -1)[0] == "refuted"
+    assert check_trend(up, ["a", "c", "b"])[0] == "depends"
+    assert "c to b, -" in check_trend(up, ["a", "c", "b"])[1]
+    assert check_trend({name: runs(0, seed=5) for name in labels}, labels)[0] == "not settled"
 
 
 def test_chance_settles_few_studies() -> None:
-    """Six shapes without any difference: at most about one study of twenty separates a pair."""
+    """Six equal shapes: at most about one study in ten separates a pair (5 % in each direction)."""
     wrong = 0
     for study in range(60):
         chance = np.random.default_rng(study)
-        wrong += any(pair.sign for pair in pairs({str(i): chance.normal(size=12) for i in range(6)}, list("012345")))
-    assert wrong <= 12  # the bootstrap of twelve runs is a little too narrow
+        scores = {str(i): chance.normal(size=12) for i in range(6)}
+        wrong += any(pair.sign for pair in compare_pairs(scores, list(scores)))
+    assert wrong <= 10  # 10 % of 60 are 6, plus two standard deviations
 
 
 def test_two_runs_separate_almost_nothing_and_one_nothing() -> None:
-    assert not pairs({"a": np.array([1.0, 2.0]), "b": np.array([8.0, 9.5])}, ["a", "b"])[0].sign
-    assert pairs({"a": runs(0, 5), "b": runs(30, 5, 1)}, ["a", "b"])[0].sign == 1
-    assert not pairs({"a": np.array([1.0]), "b": runs(30)}, ["a", "b"])[0].sign
-    assert np.isnan(drawn_centres([np.array([1.0])])).all()
+    assert not compare_pairs({"a": np.array([1.0, 2.0]), "b": np.array([8.0, 9.5])}, ["a", "b"])[0].sign
+    assert compare_pairs({"a": runs(0, 5), "b": runs(30, 5, 1)}, ["a", "b"])[0].sign == 1
+    assert not compare_pairs({"a": np.array([1.0]), "b": runs(30)}, ["a", "b"])[0].sign
+    assert np.isnan(sample_centers([np.array([1.0])])).all()
 
 
-def test_what_cannot_be_told_from_the_best_is_as_good() -> None:
+def test_what_is_not_separated_from_the_best_is_tied_with_it() -> None:
     scores = {"a": runs(0), "b": runs(10, seed=1), "c": runs(10.1, seed=1)}
-    assert as_good_as_best(scores) == ("c", ["b", "c"])
+    assert best_and_ties(scores) == ("c", ["b", "c"])
 
 
 def read(path: Path) -> list[Task]:
-    return tasks(read_records(path))
+    return group_tasks(read_records(path))
 
 
 def test_tradeoff(tmp_path: Path) -> None:
-    found = verdicts("tradeoff", "claim", read(folder_of(tmp_path, {2: 100.0, 32: 300.0, 512: 200.0})))
+    found = judge_claims("more-envs-is-better", "claim", read(folder_of(tmp_path, {2: 100.0, 32: 300.0, 512: 200.0})))
     assert found[0].answer == "depends"
-    assert found[0].reasons[0].startswith("32×64 ends highest")
+    assert found[0].reasons[0].startswith("32×64 has the highest final return")
     assert found[0].numbers == {"final return": "depends", "area under the curve": "depends"}
+
+
+def test_a_verdict_states_its_scope(tmp_path: Path) -> None:
+    (task,) = read(folder_of(tmp_path / "one", {2: 100.0, 32: 300.0, 512: 200.0}, learning_rate=2.5e-4))
+    verdict = judge_claims("more-envs-is-better", "claim", [task])[0]
+    assert verdict.scope == "CartPole-v1 (81.9k steps, lr 2.5e-4, 12 seeds)"
+    assert verdict.headline == f"Mixed results on {verdict.scope}"
+    assert verdict.to_dict()["scope"] == verdict.scope
+    for delay, seeds in ((1, 2), (4, 2), (16, 1)):
+        more = {"env": "tabular:DelayChain-v0", "env_kwargs": {"delay": delay}}
+        folder_of(tmp_path / "several" / str(delay), {8: 100.0, 32: 200.0}, seeds, **more)
+    records = [record for delay in (1, 4, 16) for record in read_records(tmp_path / "several" / str(delay))]
+    tasks = group_tasks(records)
+    chain, settings = "tabular:DelayChain-v0", "81.9k steps, lr 3e-4"
+    assert [verdict.scope for verdict in judge_claims("more-envs-is-better", "claim", tasks)][:3] == [
+        f"{chain} delay=1 ({settings}, 2 seeds)",
+        f"{chain} delay=4 ({settings}, 2 seeds)",
+        f"{chain} delay=16 ({settings}, 1 seed)",
+    ]
+    assert judge_claims("steps-must-exceed-delay", "claim", tasks)[0].scope == (
+        f"{chain} delay=1, {chain} delay=4 ({settings}, 2 seeds); {chain} delay=16 ({settings}, 1 seed)"
+    )
+
+
+def test_without_a_rule_nothing_is_settled(tmp_path: Path) -> None:
+    verdict = judge_claims("", "claim", read(folder_of(tmp_path, {2: 100.0, 512: 300.0})))[0]
+    assert verdict.answer == "not settled"
+    assert verdict.reasons[0].startswith("512×4 has the highest final return")
+    assert verdict.rule.startswith("No rule was named")
+
+
+def test_the_rule_is_named_in_the_file_and_an_unknown_one_is_refused() -> None:
+    study = {"claim": "More is better.", "grid": {"num_envs": [2, 4]}}
+    assert study_from_dict(study | {"rule": "more-envs-is-better"}, "any-name").rule == "more-envs-is-better"
+    assert study_from_dict(study, "tradeoff").rule == ""
+    with pytest.raises(RequestError) as caught:
+        study_from_dict(study | {"rule": "more-env-is-better"}, "x")
+    assert "Did you mean more-envs-is-better?" in caught.value.fix
+    assert all(name in caught.value.fix for name in RULES)
+    assert {load_builtin(name).rule for name in builtin_names()} == set(RULES)
+    assert all(rule.statement.endswith(".") for rule in RULES.values())
 
 
 def test_num_envs_must_also_fail(tmp_path: Path) -> None:
     worse = {2: 300.0, 32: 200.0, 512: 100.0}
-    assert verdicts("num-envs", "", read(folder_of(tmp_path / "worse", worse)))[0].answer == "depends"
-    found = verdicts("num-envs", "", read(folder_of(tmp_path / "fail", {2: 300.0, 32: 200.0, 512: 20.0})))[0]
+    assert (
+        judge_claims("more-envs-is-worse-and-fails", "", read(folder_of(tmp_path / "worse", worse)))[0].answer
+        == "depends"
+    )
+    found = judge_claims(
+        "more-envs-is-worse-and-fails", "", read(folder_of(tmp_path / "fail", {2: 300.0, 32: 200.0, 512: 20.0}))
+    )[0]
     assert found.answer == "confirmed"
     assert found.numbers["failed"] > 6
 
@@ -77,7 +128,7 @@ def test_total_timesteps_is_judged_by_the_end(tmp_path: Path) -> None:
             write_run(tmp_path / f"{budget}-{seed}", spec_of(32, seed, total_timesteps=2048 * budget), end)
     (task,) = read(tmp_path)
     assert [group.label for group in task.groups] == ["total_timesteps 40960", "total_timesteps 81920"]
-    found = verdicts("total-timesteps", "", [task])[0]
+    found = judge_claims("more-timesteps-is-better", "", [task])[0]
     assert (found.answer, list(found.numbers)) == ("confirmed", ["final return"])
 
 
@@ -94,7 +145,7 @@ def test_minibatch(tmp_path: Path, ends: dict[int, float], answer: str) -> None:
         for seed in range(10):
             spec = spec_of(64, seed, num_minibatches=None, minibatch_size=size)
             write_run(tmp_path / f"{size}-{seed}", spec, end)
-    assert verdicts("minibatch", "", read(tmp_path))[0].answer == answer
+    assert judge_claims("minibatch-32-to-256-is-best", "", read(tmp_path))[0].answer == answer
 
 
 @pytest.mark.parametrize(
@@ -109,8 +160,8 @@ def test_minibatch(tmp_path: Path, ends: dict[int, float], answer: str) -> None:
 def test_reset_phase(tmp_path: Path, none: tuple[float, ...], burnt: tuple[float, ...], answer: str) -> None:
     for stagger, ends in (("none", none), ("burn-in", burnt)):
         folder_of(tmp_path / stagger, dict(zip((8, 256), ends, strict=True)), 10, stagger=stagger)
-    found = [*read_records(tmp_path / "none"), *read_records(tmp_path / "burn-in")]
-    assert verdicts("reset-phase", "", tasks(found))[0].answer == answer
+    records = [*read_records(tmp_path / "none"), *read_records(tmp_path / "burn-in")]
+    assert judge_claims("staggering-fixes-synchronized-resets", "", group_tasks(records))[0].answer == answer
 
 
 def test_delay_finds_the_flip(tmp_path: Path) -> None:
@@ -120,7 +171,7 @@ def test_delay_finds_the_flip(tmp_path: Path) -> None:
             for seed in range(10):
                 spec = spec_of(num_envs, seed, env="tabular:DelayChain-v0", env_kwargs={"delay": delay})
                 write_run(tmp_path / f"{delay}-{num_envs}-{seed}", spec, end)
-    found = verdicts("delay", "", read(tmp_path))
+    found = judge_claims("steps-must-exceed-delay", "", read(tmp_path))
     assert found[0].answer == "confirmed"
     assert found[0].numbers["flip"] == 16
     assert "falls from 1,024 to 8 at a delay of 16" in found[0].reasons[-1]
@@ -130,10 +181,10 @@ def test_a_policy_loss_near_zero_is_put_to_the_test(tmp_path: Path) -> None:
     for seed in range(4):
         write_run(tmp_path / "flat" / str(seed), spec_of(8, seed), 300.0)  # as near to 0 all the time
         write_run(tmp_path / "falls" / str(seed), spec_of(8, seed), 300.0, policy_loss=lambda share: 0.1 - 0.09 * share)
-    assert policy_loss(read(tmp_path / "flat")).answer == "refuted"
-    assert policy_loss(read(tmp_path / "falls")).answer == "confirmed"
+    assert judge_policy_loss(read(tmp_path / "flat")).answer == "refuted"
+    assert judge_policy_loss(read(tmp_path / "falls")).answer == "confirmed"
     write_run(tmp_path / "none" / "0", spec_of(8), 20.0)
-    assert policy_loss(read(tmp_path / "none")).answer == "not settled"
+    assert judge_policy_loss(read(tmp_path / "none")).answer == "not settled"
 
 
 def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None:
@@ -143,13 +194,13 @@ def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None
     document = probe_document({1024: (4.0, 0.1), 64: (1.0, 0.5), 2: (0.1, 1.5)})
     (folder / "probe.json").write_text(json.dumps(document))
     (task,) = read(tmp_path)
-    one, measured = predictions(task)
+    one, measured = predict_errors(task)
     np.testing.assert_allclose(list(one.errors.values()), np.array([4.1, 1.5, 1.6]) / 1.6)
     np.testing.assert_allclose(list(measured.errors.values()), np.array([0.5, 0.6, 1.51]) / 0.6)
-    first = ranking_tests(task)[0].ranking
+    first = check_predictions(task)[0].ranking
     assert (first.predicted_best, first.measured_best, first.separated, first.concordant) == ("32×64", "2×1024", 3, 1)
     assert first.regret.value == pytest.approx(100, abs=10)
-    second = ranking_tests(task)[2].ranking
+    second = check_predictions(task)[2].ranking
     assert (second.predicted_best, second.concordant, second.regret.value) == ("2×1024", 3, 0.0)
 
 
@@ -160,7 +211,7 @@ def test_what_differs_in_more_than_the_shape_is_not_ranked(tmp_path: Path) -> No
     folder = tmp_path / "64-0" / "probes" / "20"
     folder.mkdir(parents=True)
     (folder / "probe.json").write_text(json.dumps(probe_document({32: (1.0, 0.5)})))
-    assert predictions(*read(tmp_path)) == []
+    assert predict_errors(*read(tmp_path)) == []
 
 
 def test_rrds_sizes_are_judged_each_along_its_own_points(tmp_path: Path) -> None:
@@ -173,7 +224,7 @@ def test_rrds_sizes_are_judged_each_along_its_own_points(tmp_path: Path) -> None
             spec = Spec(env="Pendulum-v1", algo="rrd", seed=seed, total_timesteps=4000, learning_starts=200, **point)
             write_run(tmp_path / f"{number}-{seed}", spec, end, start=-1200.0, reward_correlation=0.9,
                       reward_loss=loss + 0.01 * seed)  # fmt: skip
-    batches, diverse, sampled = verdicts("rrd", "", read(tmp_path))
+    batches, diverse, sampled = judge_claims("larger-rrd-sizes-are-better", "", read(tmp_path))
     assert batches.answer == "confirmed"
     assert "100: correlation 0.90" in batches.reasons[-1]
     assert diverse.answer == "not settled"

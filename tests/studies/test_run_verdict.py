@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rollshape.studies.verdict import Judgement, end_score, judge, scores
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.run_verdict import RunVerdict, classify_run, end_score, read_scores
 
 
-def rows(values: Any, name: str = "eval_return") -> list[dict[str, Any]]:
-    other = {"eval_return": "episodic_return", "episodic_return": "eval_return"}[name]
-    return [{name: None if value is None else float(value), other: None} for value in values]
+def rows(values: Any, name: str = "eval_return") -> list[MetricsRow]:
+    return [MetricsRow(i, 100 * i, 1.0, {name: None if y is None else float(y)}) for i, y in enumerate(values, 1)]
 
 
-def verdict(shape: np.ndarray, noise: float = 5.0, seed: int = 0, **more: Any) -> Judgement:
-    return judge(rows(shape + np.random.default_rng(seed).normal(0, noise, shape.size)), "done", **more)
+def verdict(shape: np.ndarray, noise: float = 5.0, seed: int = 0, **more: Any) -> RunVerdict:
+    return classify_run(rows(shape + np.random.default_rng(seed).normal(0, noise, shape.size)), "done", **more)
 
 
 X = np.linspace(0, 1, 40)
@@ -31,8 +31,8 @@ CURVES = {
 def test_each_kind_of_curve(kind: str) -> None:
     for seed in range(20):
         found = verdict(CURVES[kind], seed=seed, target=475.0)
-        assert found.verdict == kind, found
-        assert found.bad == (kind != "learned")
+        assert found.name == kind, found
+        assert found.is_bad == (kind != "learned")
 
 
 def test_the_reason_states_the_test_with_its_numbers() -> None:
@@ -44,41 +44,41 @@ def test_the_reason_states_the_test_with_its_numbers() -> None:
 
 def test_without_a_target_the_best_of_comparable_runs_is_the_measure() -> None:
     flat = CURVES["plateaued"]
-    assert verdict(flat, best_other=225.0).verdict == "learned"
-    assert verdict(flat, best_other=400.0).verdict == "plateaued"
-    assert verdict(flat).verdict == "plateaued"
-    assert verdict(flat, best_other=225.0, target=475.0).verdict == "plateaued"  # the best did not get halfway
-    assert verdict(flat, best_other=225.0, target=400.0).verdict == "learned"
+    assert verdict(flat, best_other=225.0).name == "learned"
+    assert verdict(flat, best_other=400.0).name == "plateaued"
+    assert verdict(flat).name == "plateaued"
+    assert verdict(flat, best_other=225.0, target=475.0).name == "plateaued"  # the best did not get halfway
+    assert verdict(flat, best_other=225.0, target=400.0).name == "learned"
 
 
 @pytest.mark.parametrize("n", [6, 20, 100])
 def test_chance_alone_is_seldom_called_learning(n: int) -> None:
-    found = [verdict(np.full(n, 20.0), seed=seed).verdict for seed in range(300)]
+    found = [verdict(np.full(n, 20.0), seed=seed).name for seed in range(300)]
     assert found.count("never learned") >= 0.97 * 300
 
 
 def test_a_solved_run_that_learned_within_its_first_tenth_has_learned() -> None:
     quick = np.where(np.arange(100) < 5, 20.0, 490.0)
-    assert verdict(quick, target=475.0).verdict == "learned"
-    assert verdict(quick).verdict == "plateaued"
+    assert verdict(quick, target=475.0).name == "learned"
+    assert verdict(quick).name == "plateaued"
 
 
 def test_falling_scores_are_never_learning() -> None:
-    assert verdict(100 - 80 * X).verdict == "never learned"
+    assert verdict(100 - 80 * X).name == "never learned"
 
 
 def test_a_constant_perfect_score_is_no_trend() -> None:
-    assert judge(rows([10.0, *[500.0] * 30]), "done").verdict == "plateaued"
-    assert judge(rows([0.0] * 30), "done").verdict == "never learned"
+    assert classify_run(rows([10.0, *[500.0] * 30]), "done").name == "plateaued"
+    assert classify_run(rows([0.0] * 30), "done").name == "never learned"
 
 
 def test_what_cannot_be_judged() -> None:
-    assert judge(rows([1, 2]), "done").verdict == "too short to judge"
-    assert judge([], "running").verdict == "too short to judge"
-    assert judge(rows([1, 2]), "diverged").verdict == "diverged"
+    assert classify_run(rows([1, 2]), "done").name == "too short to judge"
+    assert classify_run([], "running").name == "too short to judge"
+    assert classify_run(rows([1, 2]), "diverged").name == "diverged"
 
 
 def test_training_returns_stand_in_where_no_scores_were_taken() -> None:
-    np.testing.assert_array_equal(scores(rows([1, None, 3], "episodic_return")), [1, 3])
+    np.testing.assert_array_equal(read_scores(rows([1, None, 3], "episodic_return")), [1, 3])
     assert end_score(rows([0, 0, 0, 0, 0, 0, 0, 0, 4, 6])) == 5.0
     assert end_score([]) is None

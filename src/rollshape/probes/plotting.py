@@ -1,0 +1,70 @@
+"""The palette, style and small helpers that all figures of probes and reports share."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK, GRID = "#1a2234", "#d5dbe7"  # text and grid lines; a report replaces both by the page's colors
+BLUE, ORANGE, GREEN, RED, VIOLET, BROWN, PINK, CYAN = COLORS = (
+    "#3b78c4", "#e08a2e", "#3f9e63", "#cf5350", "#8d6fc0", "#a07850", "#d772b5", "#2fa3b5",
+)  # fmt: skip
+GREY = "#8a8a8a"
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none", "text.parse_math": False, "font.size": 10, "axes.edgecolor": INK, "axes.labelcolor": INK,
+    "text.color": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.7, "axes.axisbelow": True,
+}  # fmt: skip
+
+
+class WithInterval(Protocol):
+    """Anything with a value and an interval; an open end is None."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def color_cycle(count: int) -> list[str]:
+    """Return one color per series: distinct hues for up to eight, a color scale for more."""
+    if count <= len(COLORS):
+        return list(COLORS[:count])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["turbo"](0.08 + 0.84 * i / (count - 1))) for i in range(count)]
+
+
+@contextmanager
+def new_figure(name: str, size: tuple[float, float]) -> Iterator[Figure]:
+    """Open an empty figure in the shared style; its SVG ids are derived from the name, so that they repeat."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
+        yield Figure(figsize=size, layout="constrained")
+
+
+def error_bars(estimates: Sequence[WithInterval]) -> NDArray[np.float64]:
+    """Return matplotlib's `yerr` [2, n] of estimates; an interval need not be symmetric, an open end has no bar."""
+    low = [estimate.value - (estimate.value if estimate.low is None else estimate.low) for estimate in estimates]
+    high = [(estimate.value if estimate.high is None else estimate.high) - estimate.value for estimate in estimates]
+    return np.maximum([low, high], 0)
+
+
+def png_bytes(figure: Figure, dpi: int = 120) -> bytes:
+    """Return a figure as a PNG file."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dpi, facecolor="white")
+    return file.getvalue()

@@ -1,0 +1,202 @@
+"""Figures of probes: error surfaces, gradient quality by shape, variance terms, cosines, RRD's reward batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from rollshape.formatting import format_number
+from rollshape.probes.picture import Picture, draw_cosines
+from rollshape.probes.plotting import BLUE, COLORS, INK, ORANGE, new_figure
+from rollshape.reports.document import Figure
+from rollshape.reports.figures.base import finish_figure
+from rollshape.studies.groups import Group, Task
+from rollshape.studies.probe_records import Measurement, ProbeRecord, RewardRecord, SurfacePoint
+from rollshape.studies.statistics import Floats, summarize
+
+HIGHER_IS_BETTER = {"final return", "effective sample size"}
+MEASURES = ("final return", "variance", "bias²", "bias² + variance", "effective sample size")
+
+
+def error_surface(name: str, probe: ProbeRecord, caption: str) -> Figure:
+    """Draw variance, bias² and their sum as heat maps over N and T, for all sizes that one probe predicts."""
+    points = [*probe.surface, *probe.other_sizes]
+    steps, envs = sorted({point.num_steps for point in points}), sorted({point.num_envs for point in points})
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "variance", "bias2", "mse")]
+    rows += [(point.num_envs, point.num_steps, point.variance, point.bias2, point.mse) for point in points]
+    panels: dict[str, Callable[[SurfacePoint], float | None]] = {
+        "variance": lambda point: point.variance,
+        "bias²": lambda point: point.bias2,
+        "bias² + variance": lambda point: point.mse,
+    }
+    with new_figure(name, (10, 4.4)) as canvas:
+        axes = canvas.subplots(1, 3, sharey=True)
+        for axis, (title, read) in zip(axes, panels.items(), strict=True):
+            grid = np.full((len(envs), len(steps)), np.nan)
+            for point in points:
+                if (value := read(point)) is not None and value > 0:
+                    grid[envs.index(point.num_envs), steps.index(point.num_steps)] = np.log10(value)
+            image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
+            canvas.colorbar(image, ax=axis, shrink=0.85).outline.set_visible(False)
+            _set_map_axes(axis, f"log10 {title}", steps, envs)
+        axes[0].set_ylabel("num_envs N")
+        return finish_figure(name, caption, canvas, rows)
+
+
+def _set_map_axes(axis: Any, title: str, steps: Sequence[int], envs: Sequence[int]) -> None:
+    """Put T on the x-axis and N on the y-axis."""
+    axis.grid(False)
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
+    axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
+    axis.set_xlabel("num_steps T")
+
+
+def shape_map(name: str, task: Task, scores: Mapping[str, Floats], caption: str) -> Figure | None:
+    """Draw what was measured at each shape over N and T: final return, and gradient quality by the shape's probes."""
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", *MEASURES)]
+    for group in task.groups:
+        final = summarize(scores[group.label]).value if group.label in scores else None
+        rows.append((group.plan.num_envs, group.plan.num_steps, final, *_gradient_quality(_group_probes(group))))
+    envs, steps = (sorted({row[i] for row in rows[1:]}) for i in (0, 1))
+    panels = [i for i in range(len(MEASURES)) if any(row[i + 2] is not None for row in rows[1:])]
+    if len(rows) == 2 or not panels:  # one shape is no map
+        return None
+    with new_figure(name, (2.6 * len(panels) + 1, 4.0)) as canvas:
+        axes = canvas.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axis, panel in zip(axes, panels, strict=True):
+            grid = np.full((len(envs), len(steps)), np.nan)
+            for row in rows[1:]:
+                if row[panel + 2] is not None:
+                    grid[envs.index(row[0]), steps.index(row[1])] = row[panel + 2]
+            color_map = "viridis" if MEASURES[panel] in HIGHER_IS_BETTER else "viridis_r"
+            axis.imshow(_ranks(grid), origin="lower", cmap=color_map, aspect="auto", vmin=0, vmax=1)
+            _write_cells(axis, grid)
+            _set_map_axes(axis, MEASURES[panel], steps, envs)
+        axes[0].set_ylabel("num_envs N")
+        return finish_figure(name, caption, canvas, rows)
+
+
+def _group_probes(group: Group) -> list[ProbeRecord]:
+    return [probe for run in group.runs for probe in run.measured_probes()]
+
+
+def _gradient_quality(probes: Sequence[ProbeRecord]) -> tuple[float | None, ...]:
+    """Return variance, bias², their sum and ESS of a shape's batch: means over its probes."""
+    variance = _mean([probe.variance for probe in probes])
+    bias2 = _mean([probe.total_bias2 for probe in probes])
+    mse = None if variance is None or bias2 is None else variance + bias2
+    return variance, bias2, mse, _mean([probe.effective_sample_size for probe in probes])
+
+
+def _mean(measurements: Sequence[Measurement]) -> float | None:
+    values = [measurement.value for measurement in measurements if measurement.value is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _ranks(grid: Floats) -> Floats:
+    """Return ranks in [0, 1]: colors show the order, the numbers the distances."""
+    values = np.unique(grid[np.isfinite(grid)])
+    return np.where(np.isfinite(grid), np.searchsorted(values, grid) / max(1, len(values) - 1), np.nan)
+
+
+def _write_cells(axis: Any, grid: Floats) -> None:
+    box = {"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1}
+    for (y, x), value in np.ndenumerate(grid):
+        if np.isfinite(value):
+            axis.text(x, y, format_number(value), ha="center", va="center", fontsize=7, bbox=box, color="black")
+
+
+def variance_terms(name: str, task: Task, caption: str) -> Figure | None:
+    """Draw Terms 1 and 2 of each shape's variance by the middle probe of its run, and that of collected batches."""
+    probes = {group.label: probes[len(probes) // 2] for group in task.groups if (probes := _group_probes(group))}
+    if not probes:
+        return None
+    rows: list[Sequence[Any]] = [
+        (
+            "group",
+            "update",
+            "term_1",
+            "term_2",
+            "variance",
+            "low",
+            "high",
+            "collected",
+            "collected_low",
+            "collected_high",
+        )
+    ]
+    for label, probe in probes.items():
+        predicted, collected = probe.variance, probe.collected_variance
+        rows.append((label, probe.update, probe.step_variance.value, probe.covariance.value, predicted.value,
+                     predicted.low, predicted.high, *_or_nan(collected)))  # fmt: skip
+    with new_figure(name, (8.5, 3.9)) as canvas:
+        axis, places = canvas.subplots(), np.arange(len(probes), dtype=np.float64)
+        first, second = (
+            np.array([term.value for term in column], np.float64)
+            for column in zip(*((probe.step_variance, probe.covariance) for probe in probes.values()), strict=True)
+        )
+        axis.bar(places - 0.2, first, 0.38, color=BLUE, label="Term 1: single steps")
+        axis.bar(places + 0.2, second, 0.38, color=ORANGE, label="Term 2: correlation along time")
+        _draw_totals(axis, places - 0.04, [probe.variance for probe in probes.values()], "predicted sum", "o", INK)
+        collected_totals = [probe.collected_variance for probe in probes.values()]
+        _draw_totals(axis, places + 0.08, collected_totals, "collected batches", "s", "none")
+        axis.axhline(0, color=INK, lw=0.6)
+        axis.set_xticks(places, list(probes))
+        axis.set_ylabel("tr Var of the batch's gradient")
+        axis.legend(frameon=False, fontsize=8)
+        return finish_figure(name, caption, canvas, rows)
+
+
+def _or_nan(measurement: Measurement) -> tuple[float, float, float]:
+    value, low, high = (
+        np.nan if number is None else number for number in (measurement.value, measurement.low, measurement.high)
+    )
+    return value, low, high
+
+
+def _draw_totals(
+    axis: Any, places: Floats, measurements: Sequence[Measurement], label: str, marker: str, fill: str
+) -> None:
+    total, low, high = np.array([_or_nan(measurement) for measurement in measurements]).T
+    if np.isfinite(total).any():
+        bars = np.maximum([total - low, high - total], 0)
+        axis.errorbar(places, total, yerr=bars, fmt=marker, ms=4, color=INK, mfc=fill, capsize=3,
+                      label=f"{label}, 95 % interval")  # fmt: skip
+
+
+def reward_batches(name: str, probes: Mapping[str, RewardRecord], caption: str) -> Figure:
+    """Draw the error of the reward network's gradient by subsequence length, and the rewards of one episode."""
+    rows: list[Sequence[Any]] = [("group", "rrd_batch_size", "rrd_sample_size", "variance", "low", "high", "bias2")]
+    with new_figure(name, (10, 3.6)) as canvas:
+        errors, episode = canvas.subplots(1, 2)
+        for (label, probe), color in zip(probes.items(), cycle(COLORS), strict=False):
+            for point in probe.surface:
+                variance = point.variance
+                rows.append((label, probe.rrd_batch_size, point.rrd_sample_size, variance.value, variance.low,
+                             variance.high, point.bias2))  # fmt: skip
+            lengths = [point.rrd_sample_size for point in probe.surface]
+            errors.plot(lengths, [point.mse for point in probe.surface], marker="o", ms=3, color=color, label=label)
+        errors.set(xscale="log", yscale="log", xlabel="rrd_sample_size", ylabel="bias² + variance of the gradient")
+        errors.legend(frameon=False, fontsize=6)
+        label, probe = next(iter(probes.items()))
+        episode.plot(probe.true_rewards, color=INK, lw=1, label="true")
+        episode.plot(probe.predicted_rewards, color=ORANGE, lw=1, label="redistributed")
+        episode.set(xlabel="step of the episode", ylabel="reward")
+        episode.set_title(label, fontsize=8)
+        episode.legend(frameon=False, fontsize=8)
+        return finish_figure(name, caption, canvas, rows)
+
+
+def step_cosines(name: str, pictures: Sequence[Picture], caption: str) -> Figure:
+    """Draw the cosines of single steps of batch 0 with those of batches 0, 1 … for each shape."""
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "within_env", "across_batches")]
+    rows += [
+        (picture.num_envs, picture.num_steps, picture.mean_within(), picture.mean_across()) for picture in pictures
+    ]
+    with new_figure(name, (2.1 * len(pictures[0].cosine), 2.3 * len(pictures))) as canvas:
+        draw_cosines(canvas, pictures)
+        return finish_figure(name, caption, canvas, rows)
