@@ -175,14 +175,16 @@ def _sort_key(value: Any) -> tuple[Any, ...]:
 
 
 def _group_labels(runs: Sequence[RunRecord], varied: Sequence[str]) -> list[str]:
-    """Label groups by shape where that is unique, else by what differs."""
+    """Label groups by shape where that is unique, else also by as many of the differing fields as it takes."""
     shapes = [run.shape for run in runs]
-    if len(set(shapes)) == len(runs):
-        return shapes
-    details = [", ".join(f"{name} {format_value(getattr(run.spec, name))}" for name in varied) for run in runs]
-    if len(set(shapes)) == 1:
-        return details
-    return [f"{shape}, {detail}" for shape, detail in zip(shapes, details, strict=True)]
+    parts = [[shape] for shape in shapes] if len(set(shapes)) > 1 else [[] for _ in runs]
+    for name in sorted(varied, key=lambda name: name != "algo"):
+        if len({tuple(part) for part in parts}) == len(runs):
+            break
+        for part, run in zip(parts, runs, strict=True):
+            value = format_value(getattr(run.spec, name))
+            part.append(value if name == "algo" else f"{name} {value}")
+    return [", ".join(part) for part in parts]
 
 
 def _task_label(run: RunRecord) -> str:

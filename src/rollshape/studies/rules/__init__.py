@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rollshape.studies.rules import delay, minibatch, monotone, reset_phase, rrd  # noqa: F401 (registers the rules)
+from rollshape.studies.rules import (  # noqa: F401 (registers the rules)
+    baselines,
+    delay,
+    invariance,
+    minibatch,
+    monotone,
+    reset_phase,
+    rrd,
+)
 from rollshape.studies.rules.base import RULES, ClaimVerdict, Rule, no_finished_runs
 from rollshape.studies.rules.comparison import best_and_ties
 from rollshape.studies.rules.policy_loss import judge_policy_loss

@@ -1,0 +1,86 @@
+"""The rule on REINFORCE: do rewards-to-go and baselines help more than simply collecting more?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rollshape.formatting import format_number
+from rollshape.studies.rules.base import ClaimVerdict, no_finished_runs, task_rule
+from rollshape.studies.rules.comparison import best_and_ties, combine_answers, compare_pairs
+from rollshape.studies.rules.monotone import sort_groups
+from rollshape.studies.scope import describe_scope
+from rollshape.studies.statistics import summarize
+
+if TYPE_CHECKING:
+    from rollshape.studies.groups import Group, Task
+    from rollshape.studies.rules.base import Answer
+
+
+@task_rule(
+    "baselines-beat-larger-rollouts",
+    "REINFORCE with rewards-to-go and a baseline at the smallest rollout learns better than plain REINFORCE at the "
+    "largest.",
+)
+def baselines_beat_larger_rollouts(claim: str, task: Task) -> ClaimVerdict:
+    areas = task.areas()
+    groups = [group for group in sort_groups(task, "rollout_size") if group.label in areas]
+    plain = [group for group in groups if _variant(group) == ("episode", "none")]
+    if not plain:
+        return no_finished_runs(claim, [task])
+    largest_plain, smallest = plain[-1], groups[0].plan.rollout_size
+    reduced = [
+        group
+        for group in groups
+        if group.plan.rollout_size == smallest and group.spec.returns == "to-go" and group.spec.baseline != "none"
+    ]
+    signs = [compare_pairs(areas, [largest_plain.label, group.label])[0].sign for group in reduced]
+    names: dict[int, Answer] = {1: "confirmed", -1: "refuted", 0: "not settled"}
+    best, ties = best_and_ties(areas)
+    tied = ", ".join(label for label in ties if label != best) or "none"
+    return ClaimVerdict(
+        claim,
+        combine_answers([names[sign] for sign in signs]),
+        [
+            f"Plain REINFORCE, largest rollout: {largest_plain.label}, {summarize(areas[largest_plain.label])}.",
+            *(f"{group.label}: {summarize(areas[group.label])}, {_compare(sign)}."
+              for group, sign in zip(reduced, signs, strict=True)),
+            f"Best of all: {best}, {summarize(areas[best])}; statistically tied: {tied}.",
+            *_describe_noise(groups),
+        ],
+        "By area under the curve: confirmed if rewards-to-go with each baseline at the smallest rollout are "
+        "significantly better than whole-episode returns without a baseline at the largest, refuted if worse, not "
+        "settled where no comparison is significant, mixed otherwise.",
+        describe_scope([task]),
+    )  # fmt: skip
+
+
+def _variant(group: Group) -> tuple[str, str]:
+    return group.spec.returns, group.spec.baseline
+
+
+def _compare(sign: int) -> str:
+    return {1: "significantly better", -1: "significantly worse", 0: "not significantly different"}[sign]
+
+
+def _describe_noise(groups: list[Group]) -> list[str]:
+    """Gradient variance at the smallest rollout, relative to the plainest estimator, by the groups' own probes."""
+    smallest = groups[0].plan.rollout_size
+    noise = {}
+    for group in groups:
+        values = [
+            probe.variance.value for run in group.runs for probe in run.measured_probes()
+            if probe.variance.value is not None
+        ]  # fmt: skip
+        if group.plan.rollout_size == smallest and values:
+            noise[_variant(group)] = float(np.median(values))
+    plain = noise.get(("episode", "none"))
+    if not plain:
+        return []
+    parts = [
+        f"{returns}, baseline {baseline}: {format_number(value / plain)}"
+        for (returns, baseline), value in noise.items()
+        if (returns, baseline) != ("episode", "none")
+    ]
+    return [f"Gradient variance relative to whole-episode returns without a baseline (= 1): {'; '.join(parts)}."]
