@@ -22,9 +22,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from rollshape.training.metrics import TIMES
 from rollshape.training.run import train
 from rollshape.training.setup import open_run
-from rollshape.training.metrics import TIMES
 
 SHAPE: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "log_every": 2}
 ON_POLICY: dict[str, dict[str, Any]] = {

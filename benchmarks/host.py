@@ -11,10 +11,10 @@ import statistics
 import sys
 import time
 
+from rollshape.algorithms.parallel import reserve_devices
 from rollshape.envs.host import HostStep, Values
-from rollshape.training.host_trainer import HostTrainer
-from rollshape.training.run import planned, trainer_for
-from rollshape.training.shards import reserve_devices
+from rollshape.training.host_driver import HostDriver
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
 BAR, ROUNDS, UPDATES = 0.60, 40, 10
@@ -24,20 +24,20 @@ def main() -> int:
     reserve_devices()
     spec = Spec(env="envpool:HalfCheetah-v5", num_envs=64, num_steps=32, num_epochs=10, num_minibatches=4,
                 total_timesteps=2**30, normalize_observations=True, normalize_rewards=True)  # fmt: skip
-    trainer = trainer_for(spec, planned(spec), UPDATES)
-    assert isinstance(trainer, HostTrainer)
-    state, env = trainer.start(), trainer.env
-    trainer.restore(None)
-    trainer.compile(state)
+    driver = new_driver(spec, plan_run(spec), UPDATES)
+    assert isinstance(driver, HostDriver)
+    state, env = driver.start(), driver.env
+    driver.restore(None)
+    driver.compile(state)
     step, actions = env.step, list[Values]()
 
-    def noted(action: Values) -> HostStep:
+    def recording_step(action: Values) -> HostStep:
         actions.append(action)
         return step(action)
 
-    env.step = noted  # type: ignore[method-assign]
-    state, _, _ = trainer.advance(state, UPDATES)
-    steps = UPDATES * trainer.plan.rollout_size
+    env.step = recording_step  # type: ignore[method-assign]
+    state, _, _ = driver.advance(state, UPDATES)
+    steps = UPDATES * driver.plan.rollout_size
     raw, ours, shares = [], [], []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -45,10 +45,10 @@ def main() -> int:
             step(action)
         raw.append(steps / (time.perf_counter() - began))
         actions.clear()
-        state, _, times = trainer.advance(state, UPDATES)
+        state, _, times = driver.advance(state, UPDATES)
         ours.append(steps / sum(times))
         shares.append(times.rollout / sum(times))
-    trainer.close()
+    driver.close()
     ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, raw, strict=True))
     print(f"raw stepping {statistics.median(raw):,.0f} steps/s, training {statistics.median(ours):,.0f} steps/s: "
           f"{ratio:.2f} (bar {BAR}); {statistics.median(shares):.0%} of the time is collecting")  # fmt: skip

@@ -20,14 +20,14 @@ RUNS = {
 CODE = """
 import json, os, sys, threading, time
 import psutil
-from rollshape.training.run import planned, trainer_for
-from rollshape.training.shards import reserve_devices
+from rollshape.algorithms.parallel import reserve_devices
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 import jax, jax.numpy as jnp
 reserve_devices()
 jnp.ones(1).block_until_ready()
 spec = Spec(**{"num_epochs": 1, **json.loads(sys.argv[1])}, total_timesteps=2**40)
-plan = planned(spec)
+plan = plan_run(spec)
 process, peak = psutil.Process(), 0
 baseline = process.memory_info().rss
 def watch():
@@ -36,11 +36,11 @@ def watch():
         peak = max(peak, process.memory_info().rss)
         time.sleep(0.005)
 threading.Thread(target=watch, daemon=True).start()
-trainer = trainer_for(spec, plan, 1)
-state = trainer.start()
-trainer.compile(state)  # as `train` does, before there is a rollout
+driver = new_driver(spec, plan, 1)
+state = driver.start()
+driver.compile(state)  # as `train` does, before there is a rollout
 for _ in range(2):
-    state, _, _ = trainer.advance(state, 1)
+    state, _, _ = driver.advance(state, 1)
 print(json.dumps({"measured": peak - baseline, "planned": plan.memory.peak_bytes}))
 """
 

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,24 +62,25 @@ def our_rates(algo: str, repeats: int) -> list[float]:
     """Gradient steps per second of the compiled call that makes an iteration's, on a replay of 2,000 steps."""
     import jax
 
-    from rollshape.training.replay import stored
-    from rollshape.training.replay_update import learn
-    from rollshape.training.run import planned, trainer_for
+    from rollshape.algorithms.replay import store
+    from rollshape.training.setup import new_driver, plan_run
     from rollshape.training.spec import Spec
 
     spec = Spec(env="Pendulum-v1", algo=algo, hidden_sizes=NETWORK, transition_batch_size=BATCH, train_batches=200,  # type: ignore[arg-type]
                 learning_starts=2_000, total_timesteps=4_000)  # fmt: skip
-    trainer: Any = trainer_for(spec, planned(spec))
-    state, collect, keep = trainer.start(), jax.jit(trainer.collected), jax.jit(stored)
+    driver: Any = new_driver(spec, plan_run(spec))
+    state, collect, append = driver.start(), jax.jit(driver._collect), jax.jit(store, donate_argnums=0)
     for _ in range(20):
-        episodes, chunk = collect(state)
-        state = state._replace(episodes=episodes, replay=keep(state.replay, chunk), update=state.update + 1)
-    step = jax.jit(partial(learn, spec, trainer.plan, trainer.soft), donate_argnums=0)
-    learner, rates = state.learner, []
+        episodes, rollout = collect(state)
+        learner = state.learner._replace(buffer=append(state.learner.buffer, rollout))
+        state = state._replace(episodes=episodes, learner=learner, update=state.update + 1)
+    train = jax.jit(driver.algorithm.train)
+    agent, optimizers, buffer = state.learner.agent, state.learner.optimizers, state.learner.buffer
+    rates = []
     for i in range(repeats + 1):
         began = time.perf_counter()
-        learner, report = step(learner, state.replay, jax.random.key(i))
-        report.q_loss.block_until_ready()
+        (agent, optimizers), info = train(buffer, jax.random.key(i), agent, optimizers)
+        info.q_loss.block_until_ready()
         rates.append(200 / (time.perf_counter() - began))
     return rates[1:]
 
@@ -113,31 +113,32 @@ def memory() -> int:
     import jax.numpy as jnp
     import psutil
 
-    from rollshape.envs.registry import make
+    from rollshape.algorithms.base import Rollout
+    from rollshape.algorithms.replay import new_buffer, store
     from rollshape.envs.spaces import Continuous, Observation
     from rollshape.geometry.plan import plan
-    from rollshape.training.replay import Chunk, new_replay, stored
 
-    env, held, steps = make("Pendulum-v1"), 1_000_000, 1_000
-    shown, acted = Observation((17,)), Continuous(6, -1.0, 1.0)
-    object.__setattr__(env, "observation", shown)
-    object.__setattr__(env, "action", acted)
-    made = plan(algo="rrd", obs_shape=shown.shape, action_dim=6, action_kind="continuous", num_envs=1,
+    held, steps = 1_000_000, 1_000
+    observation, action = Observation((17,)), Continuous(6, -1.0, 1.0)
+    made = plan(algo="rrd", obs_shape=observation.shape, action_dim=6, action_kind="continuous", num_envs=1,
                 buffer_size=held + held // steps, steps_per_iteration=steps)  # fmt: skip
     assert made.memory is not None
-    column, whole = (steps, 1), jnp.zeros((steps, 1), int)
-    flags = jnp.zeros(column, bool)
-    chunk = Chunk(jnp.ones((*column, 17)), jnp.ones((*column, 6)), jnp.ones(column), flags, flags.at[-1].set(True),
-                  jnp.ones((*column, 17)), whole, jnp.ones(column), whole, ~flags)  # fmt: skip
-    like = jax.eval_shape(lambda: new_replay(made, env))  # what compiling takes is no part of it
-    keep = jax.jit(stored, donate_argnums=0).lower(like, chunk).compile()
-    fresh = jax.jit(lambda: new_replay(made, env)).lower().compile()
+    column, count = (steps, 1), jnp.zeros((steps, 1), int)
+    flags, seen = jnp.zeros(column, bool), jnp.ones((*column, 17))
+    rollout = Rollout(
+        observation=seen, action=jnp.ones((*column, 6)), reward=jnp.ones(column), terminated=flags,
+        truncated=flags.at[-1].set(True), steps=count, episode_return=jnp.ones(column), episode_length=count,
+        final_observation=seen,
+    )  # fmt: skip
+    empty = partial(new_buffer, made, observation, action)
+    keep = jax.jit(store, donate_argnums=0).lower(jax.eval_shape(empty), rollout).compile()  # compiling is not counted
+    fresh = jax.jit(empty).lower().compile()
     process = psutil.Process()
     before = process.memory_info().rss
     replay = fresh()
     began = time.perf_counter()
     for _ in range(held // steps):
-        replay = keep(replay, chunk)
+        replay = keep(replay, rollout)
     replay.written.block_until_ready()
     seconds, grown = time.perf_counter() - began, process.memory_info().rss - before
     transitions, planned_bytes = int((replay.kind == 1).sum()), made.memory.replay_bytes
