@@ -1,4 +1,4 @@
-"""Action distributions over a network's raw outputs [..., num_outputs]; leading axes are samples of their own."""
+"""Action distributions over a network's raw outputs [..., num_outputs]; leading axes are independent samples."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class MultiCategorical:
         return self.mode(outputs + noise)
 
     def mode(self, outputs: Array) -> Array:
-        best = [part.mode(own) for part, own in zip(self._parts, self._split(outputs), strict=True)]
+        best = [part.mode(logits) for part, logits in zip(self._parts, self._split(outputs), strict=True)]
         stacked: Array = namespace(outputs).stack(best, axis=-1)
         return stacked
 

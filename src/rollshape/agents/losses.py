@@ -1,4 +1,4 @@
-"""Losses of samples: arrays [M] in, arrays [M] out. The caller averages, for only it knows which samples count."""
+"""Losses per sample, arrays [M] → [M]. The caller averages: only it knows which samples count."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 
 
-class Drift(NamedTuple):
-    """PPO's loss, and what each sample tells of the policy's drift from the one that collected the data."""
+class PolicyLoss(NamedTuple):
+    """PPO's loss per sample, and how far the policy is from the one that collected the data."""
 
     loss: Array
     approx_kl: Array  # (r − 1) − log r, Schulman's estimator
@@ -17,13 +17,13 @@ class Drift(NamedTuple):
     ratio: Array
 
 
-def ppo_policy_loss(log_prob: Array, old_log_prob: Array, advantages: Array, clip_range: float) -> Drift:
-    """−min(r·A, clip(r, 1−ε, 1+ε)·A), r = π/π_old (Schulman et al. 2017)."""
+def ppo_policy_loss(log_prob: Array, old_log_prob: Array, advantages: Array, clip_range: float) -> PolicyLoss:
+    """Return −min(r·A, clip(r, 1−ε, 1+ε)·A), r = π/π_old (Schulman et al. 2017)."""
     log_ratio = log_prob - old_log_prob
     ratio = jnp.exp(log_ratio)
-    near = jnp.clip(ratio, 1.0 - clip_range, 1.0 + clip_range)
-    return Drift(
-        loss=-jnp.minimum(ratio * advantages, near * advantages),
+    clipped = jnp.clip(ratio, 1.0 - clip_range, 1.0 + clip_range)
+    return PolicyLoss(
+        loss=-jnp.minimum(ratio * advantages, clipped * advantages),
         approx_kl=(ratio - 1.0) - log_ratio,
         clipped=(jnp.abs(ratio - 1.0) > clip_range).astype(jnp.float32),
         ratio=ratio,
@@ -31,16 +31,16 @@ def ppo_policy_loss(log_prob: Array, old_log_prob: Array, advantages: Array, cli
 
 
 def policy_gradient_loss(log_prob: Array, advantages: Array) -> Array:
-    """−log π·A: A2C and REINFORCE."""
+    """Return −log π·A, the loss of A2C and REINFORCE."""
     return -(log_prob * advantages)
 
 
 def value_loss(values: Array, returns: Array) -> Array:
-    """(V − R)²."""
+    """Return (V − R)²."""
     return (values - returns) ** 2
 
 
 def clipped_value_loss(values: Array, old_values: Array, returns: Array, clip_range: float) -> Array:
-    """max((V − R)², (V_clipped − R)²), V kept within ε of the collector's."""
-    near = old_values + jnp.clip(values - old_values, -clip_range, clip_range)
-    return jnp.maximum((values - returns) ** 2, (near - returns) ** 2)
+    """Return max((V − R)², (V_clipped − R)²), where V_clipped is within ε of the old value."""
+    clipped = old_values + jnp.clip(values - old_values, -clip_range, clip_range)
+    return jnp.maximum((values - returns) ** 2, (clipped - returns) ** 2)

@@ -1,6 +1,6 @@
-"""Actor and critic networks as pytrees; they take many observations at once.
+"""Actor and critic networks as pytrees; they take batches of observations.
 
-Orthogonal initialisation: gain √2 inside, .01 for the policy's head, 1 for the value's (Andrychowicz et al. 2020).
+Orthogonal initialization: gain √2 inside, .01 for the policy's head, 1 for the value's (Andrychowicz et al. 2020).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rollshape.agents.arrays import namespace
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.geometry.memory import picture_layers
 
-PICTURE_AXES = 3
+IMAGE_AXES = 3
 
 
 class Dense(eqx.Module):
@@ -62,11 +62,11 @@ def new_tower(key: Array, sizes: tuple[int, ...], head_gain: float) -> Tower:
     )
 
 
-class PictureEncoder(eqx.Module):
-    """The usual small CNN, channels last; uint8 is scaled here and not before.
+class ImageEncoder(eqx.Module):
+    """The usual small CNN, channels last. It scales uint8 images itself.
 
-    A convolution is a matrix product with its patches: inside a loop, XLA's own runs at a twentieth of that speed on a
-    CPU (84 × 84 × 4, 256 samples, forward and backward: 4.5 s against .2 s).
+    A convolution is a matrix product with its patches: in a loop on a CPU, XLA's convolution runs at a twentieth of
+    that speed (84 × 84 × 4, 256 samples, forward and backward: 4.5 s against .2 s).
     """
 
     kernels: tuple[Array, ...]
@@ -93,16 +93,16 @@ class PictureEncoder(eqx.Module):
     def features(self) -> int:
         return int(self.head.bias.shape[0])
 
-    def __call__(self, pictures: Array) -> Array:
-        """[M, height, width, channels] → features [M, …]."""
-        x = pictures.astype(jnp.float32) / (255.0 if pictures.dtype == jnp.uint8 else 1.0)
+    def __call__(self, images: Array) -> Array:
+        """Return features [M, …] of images [M, height, width, channels]."""
+        x = images.astype(jnp.float32) / (255.0 if images.dtype == jnp.uint8 else 1.0)
         for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
             x = jax.nn.relu(patches(x, kernel.shape[0], stride) @ kernel.reshape(-1, kernel.shape[-1]) + bias)
         return jax.nn.relu(self.head(x.reshape(x.shape[0], -1)))
 
 
 def patches(x: Array, kernel: int, stride: int) -> Array:
-    """What an unpadded convolution sees: [M, H, W, C] → [M, H′, W′, kernel·kernel·C], laid out like the kernel."""
+    """Return the patches of an unpadded convolution, [M, H, W, C] → [M, H′, W′, kernel·kernel·C]."""
     height, width = ((side - kernel) // stride * stride + 1 for side in x.shape[1:3])
     shifts = itertools.product(range(kernel), repeat=2)
     return jnp.concatenate([x[:, i : i + height : stride, j : j + width : stride] for i, j in shifts], axis=-1)
@@ -155,10 +155,10 @@ class TwinTowers(eqx.Module):
 class ActorCritic(eqx.Module):
     """Policy outputs and values of observations: twin towers, or two heads on one picture encoder.
 
-    A Gaussian's deviations do not depend on the state: they are a parameter of their own.
+    A Gaussian's deviations do not depend on the state: they are a separate parameter.
     """
 
-    encoder: PictureEncoder | None
+    encoder: ImageEncoder | None
     towers: TwinTowers
     log_std: Array | None
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -170,8 +170,8 @@ class ActorCritic(eqx.Module):
         actor_key, critic_key, encoder_key = jax.random.split(key, 3)
         self.shape = observation.shape
         self.encoder, inputs, layers = None, math.prod(observation.shape), hidden
-        if len(observation.shape) == PICTURE_AXES:
-            self.encoder = PictureEncoder(encoder_key, observation.shape)
+        if len(observation.shape) == IMAGE_AXES:
+            self.encoder = ImageEncoder(encoder_key, observation.shape)
             inputs, layers = self.encoder.features, ()
         outputs = _policy_width(action)
         self.towers = TwinTowers(
@@ -222,7 +222,7 @@ class ActorCritic(eqx.Module):
         return self.critic(self.features(observations)).reshape(_leading(self.shape, observations))
 
 
-def rows_of(encoder: PictureEncoder | None, shape: tuple[int, ...], observations: Array) -> Array:
+def rows_of(encoder: ImageEncoder | None, shape: tuple[int, ...], observations: Array) -> Array:
     """Observations [..., *shape] as the towers take them, [M, in]."""
     rows = observations.reshape(-1, *shape)
     return encoder(rows) if encoder is not None else rows.reshape(rows.shape[0], -1)

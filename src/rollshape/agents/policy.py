@@ -60,5 +60,5 @@ class Policy(eqx.Module):
 
     def on_device(self, device: Any = None) -> Policy:
         """Return a copy on one device (the first by default), to use outside the shards."""
-        moved: Policy = jax.device_put(self, device or jax.local_devices()[0])
-        return moved
+        placed: Policy = jax.device_put(self, device or jax.local_devices()[0])
+        return placed

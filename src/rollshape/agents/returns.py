@@ -14,14 +14,14 @@ UNROLL = 8  # steps of the loop in one: its turns cost more than its arithmetic
 
 
 def next_values(values: Array, last_value: Array, truncated: Array, final_values: Array) -> Array:
-    """V after each step: V(s_{t+1}), or V of the final observation where the episode was truncated."""
+    """Return V after each step: V(s_{t+1}), or V of the final observation where the episode was truncated."""
     return jnp.where(truncated, final_values, jnp.append(values[1:], last_value))
 
 
 def gae(
     rewards: Array, values: Array, next_value: Array, terminated: Array, ended: Array, gamma: float, lam: float | Array
 ) -> Array:
-    """Generalised advantage estimation (Schulman et al. 2016), [T] → [T].
+    """Compute generalized advantage estimates (Schulman et al. 2016), [T] → [T].
 
     δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t;  A_t = δ_t + γλ·(1 − ended_t)·A_{t+1}.
     """
@@ -36,7 +36,7 @@ def gae(
 
 
 def rewards_to_go(rewards: Array, next_value: Array, terminated: Array, ended: Array, gamma: float) -> Array:
-    """REINFORCE's return of each step: G_t = r_t + γ·G_{t+1} within the episode.
+    """Compute the return to go of each step: G_t = r_t + γ·G_{t+1} within the episode.
 
     Where the episode was truncated, and at the window's edge, the rest is estimated by `next_value` (zeros: cut off).
     """
@@ -52,7 +52,7 @@ def rewards_to_go(rewards: Array, next_value: Array, terminated: Array, ended: A
 
 
 def episode_returns(to_go: Array, ended: Array) -> Array:
-    """Return of the whole episode at each of its steps, [T] → [T]: the return to go of the episode's first step here.
+    """Return at each step the return of its whole episode, the return to go of the episode's first step in the window.
 
     R_t = G_t where an episode begins (at 0 and after an end), else R_{t−1}.
     """

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from rollshape.agents.distributions import Categorical, SquashedGaussian
-from rollshape.agents.networks import PICTURE_AXES, PictureEncoder
+from rollshape.agents.networks import IMAGE_AXES, ImageEncoder
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.errors import RequestError
 
@@ -43,7 +43,7 @@ class Network(eqx.Module):
     Weights start uniform within ±1/√in, as PyTorch's do.
     """
 
-    encoder: PictureEncoder | None
+    encoder: ImageEncoder | None
     weights: tuple[Array, ...]  # [copies, in, out]
     biases: tuple[Array, ...]
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -54,14 +54,14 @@ class Network(eqx.Module):
     ) -> None:  # fmt: skip
         encoder_key, key = jax.random.split(key)
         self.shape, self.encoder, width = observation.shape, None, math.prod(observation.shape)
-        if len(observation.shape) == PICTURE_AXES:
-            self.encoder = PictureEncoder(encoder_key, observation.shape)
+        if len(observation.shape) == IMAGE_AXES:
+            self.encoder = ImageEncoder(encoder_key, observation.shape)
             width = self.encoder.features
         sizes = (width * (2 if with_change else 1) + extra_inputs, *hidden, outputs)
         shapes = [(copies, a, b) for a, b in itertools.pairwise(sizes)]
-        cuts = [sum(math.prod(shape) for shape in shapes[:i]) for i in range(1, len(shapes))]
-        drawn = jnp.split(jax.random.uniform(key, (sum(map(math.prod, shapes)),), minval=-1.0), cuts)
-        self.weights = tuple(x.reshape(s) / math.sqrt(s[1]) for x, s in zip(drawn, shapes, strict=True))
+        splits = [sum(math.prod(shape) for shape in shapes[:i]) for i in range(1, len(shapes))]
+        uniform = jnp.split(jax.random.uniform(key, (sum(map(math.prod, shapes)),), minval=-1.0), splits)
+        self.weights = tuple(x.reshape(s) / math.sqrt(s[1]) for x, s in zip(uniform, shapes, strict=True))
         self.biases = tuple(jnp.zeros((copies, 1, size)) for size in sizes[1:])
 
     def features(self, observations: Array) -> Array:
@@ -182,7 +182,7 @@ def soft_values(
     observations: Array,
     noise: Array,
 ) -> tuple[Array, Array]:
-    """(V, log π) [M]: V = E_π[min Q − α·log π], by one drawn action or, where choices are discrete, exactly."""
+    """Return (V, log π) [M]: V = E_π[min Q − α·log π], by one sampled action, or exactly for discrete actions."""
     outputs = actor(observations)[0]
     if isinstance(distribution, SquashedGaussian):
         unit, log_prob = distribution.sample_with_log_prob(outputs, noise)

@@ -26,7 +26,7 @@ LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learn
 
 @dataclass(frozen=True, kw_only=True)
 class PPOSettings(OnPolicySettings):
-    """PPO's own settings."""
+    """Settings of PPO only."""
 
     clip_range: Annotated[float, "PPO: clip range ε of the probability ratio"] = 0.2
     clip_value: Annotated[bool, "PPO: clip the value loss by ε, too"] = False
@@ -65,7 +65,7 @@ class StepMetrics(NamedTuple):
 
 
 class PPOInfo(NamedTuple):
-    """What one update reports: means over its gradient steps, [epochs] where that tells more."""
+    """What one update reports: means over its gradient steps, some per epoch."""
 
     policy_loss: Array
     value_loss: Array

@@ -6,9 +6,9 @@ policy, an exponentially weighted moving average of the parameters:
 
     −min(π/π_behavior·A, clip(π/π_prox, 1−ε, 1+ε)·π_prox/π_behavior·A).
 
-How old the proximal policy is no longer depends on the size of the rollout, so that a rollout (and minibatch) c times as
-large can be compensated: Adam's step size × √c and its β to the power c, the centers of mass 1/(1−β)−1 of the proximal
-policy and of the advantages' moments ÷ c. With `reference_rollout_size` this file does so.
+The age of the proximal policy does not depend on the size of the rollout, so a rollout (and minibatch) c times as large
+can be compensated: Adam's step size × √c and its betas to the power c, the centers of mass 1/(1−β)−1 of the proximal
+policy and of the advantages' moments ÷ c. `reference_rollout_size` makes these adjustments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from rollshape.agents.losses import Drift, value_loss
+from rollshape.agents.losses import PolicyLoss, value_loss
 from rollshape.agents.normalizer import Moments, standardize
 from rollshape.algorithms.actor_critic import Samples, gradient_norm
 from rollshape.algorithms.base import Rollout, flatten_steps
@@ -35,14 +35,14 @@ BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
 
 @dataclass(frozen=True, kw_only=True)
 class PPOEWMASettings(PPOSettings):
-    """PPO-EWMA's own settings."""
+    """Settings of PPO-EWMA only."""
 
     proximal_decay: Annotated[float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average"] = (
         0.889
     )
     advantage_decay: Annotated[float, "PPO-EWMA: decay per update of the advantages' mean and variance"] = 0.0
     reference_rollout_size: Annotated[
-        int | None, "PPO-EWMA: rollout_size at which the settings were tuned; they are adjusted to the run's own"
+        int | None, "PPO-EWMA: rollout_size at which the settings were tuned; others are adjusted to"
     ] = None
 
 
@@ -172,14 +172,14 @@ class PPOEWMA(PPO):
 
 def decoupled_policy_loss(
     log_prob: Array, proximal_log_prob: Array, behavior_log_prob: Array, advantages: Array, clip_range: float
-) -> Drift:
-    """−min(r_b·A, clip(r_p, 1−ε, 1+ε)·(π_prox/π_behavior)·A) with r_b = π/π_behavior and r_p = π/π_prox."""
+) -> PolicyLoss:
+    """Return −min(r_b·A, clip(r_p, 1−ε, 1+ε)·(π_prox/π_behavior)·A) with r_b = π/π_behavior and r_p = π/π_prox."""
     ratio = jnp.exp(log_prob - behavior_log_prob)
     log_proximal_ratio = log_prob - proximal_log_prob
     proximal_ratio = jnp.exp(log_proximal_ratio)
     clipped = jnp.clip(proximal_ratio, 1.0 - clip_range, 1.0 + clip_range)
     correction = jnp.exp(proximal_log_prob - behavior_log_prob)
-    return Drift(
+    return PolicyLoss(
         loss=-jnp.minimum(ratio * advantages, clipped * correction * advantages),
         approx_kl=(proximal_ratio - 1.0) - log_proximal_ratio,
         clipped=(jnp.abs(proximal_ratio - 1.0) > clip_range).astype(jnp.float32),

@@ -43,13 +43,10 @@ def new_algorithm(spec: Any, plan: Plan, observation: Observation, action: Actio
 
 def check_settings(spec: Any) -> None:
     """Raise RequestError for a setting of another algorithm that was changed: it would have no effect."""
-    own = {field.name for field in fields(ALGORITHMS[spec.algo].Settings)}
+    used = {field.name for field in fields(ALGORITHMS[spec.algo].Settings)}
     for field in fields(AlgorithmSettings):
-        if field.name not in own and getattr(spec, field.name) != field.default:
-            owners = [
-                name for name, algorithm in ALGORITHMS.items()
-                if field.name in {each.name for each in fields(algorithm.Settings)}
-            ]  # fmt: skip
+        if field.name not in used and getattr(spec, field.name) != field.default:
+            owners = [name for name, algorithm in ALGORITHMS.items() if hasattr(algorithm.Settings, field.name)]
             raise RequestError(
                 "contradiction",
                 f"{field.name} is a setting of {', '.join(owners)}; {spec.algo} does not use it.",

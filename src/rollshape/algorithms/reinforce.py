@@ -23,7 +23,7 @@ from rollshape.algorithms.base import Rollout
 
 @dataclass(frozen=True, kw_only=True)
 class ReinforceSettings(OnPolicySettings):
-    """REINFORCE's own settings."""
+    """Settings of REINFORCE only."""
 
     returns: Annotated[Literal["to-go", "episode"], "REINFORCE: rewards after the action, or of the whole episode"] = (
         "to-go"

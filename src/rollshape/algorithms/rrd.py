@@ -30,7 +30,7 @@ from rollshape.errors import RequestError, RunError
 
 @dataclass(frozen=True, kw_only=True)
 class RRDSettings(SACSettings):
-    """RRD's own settings; its sizes are planned."""
+    """Settings of RRD only; its sizes are planned."""
 
     rrd_unbiased: Annotated[bool, "RRD: subtract the variance of the sampled timesteps from the loss"] = False
 

@@ -44,7 +44,7 @@ _new_agent: Any = jax.jit(soft.new_soft_agent, static_argnums=(1, 2, 3, 4))
 
 @dataclass(frozen=True, kw_only=True)
 class SACSettings(CommonSettings):
-    """SAC's own settings; its sizes are planned."""
+    """Settings of SAC only; its sizes are planned."""
 
     polyak: Annotated[float, "SAC, RRD: share of itself that a target network keeps per gradient step"] = 0.995
 

@@ -15,7 +15,7 @@ ROUNDS = 8
 
 
 def permutation(key: Array, size: int) -> Array:
-    """A random order of 0 … size−1, each exactly once."""
+    """Return a random order of 0 … size−1."""
     bits = max(2, (size - 1).bit_length())
     low = bits // 2
     masks = (jnp.uint32((1 << (bits - low)) - 1), jnp.uint32((1 << low) - 1))

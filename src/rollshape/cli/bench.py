@@ -1,4 +1,4 @@
-"""`rollshape bench`: how fast training is at several shapes, beside what the machine can do and what others do."""
+"""`rollshape bench`: training speed at several shapes, compared with the machine's peak and with other libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BenchArgs(CommonArgs):
 
     env: Annotated[str, "environment id"] = "CartPole-v1"
     shapes: Annotated[tuple[str, ...], "shapes as NxT"] = ("4x128", "64x128", "512x16", "2048x16")
-    seconds: Annotated[float, "about how long each shape is timed"] = 3.0
+    seconds: Annotated[float, "approximate duration of the measurement per shape"] = 3.0
 
 
 def run(argv: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ def run(argv: Sequence[str]) -> None:
         return
     for i, row in enumerate(rows):
         if i == 0:
-            beside = "".join(f"  {name + ' steps/s':>14}  ratio" for name in row.peers)
-            print(f"     shape     steps/s  compile s  utilisation (of {row.gemm_gflops:.0f} GFLOP/s){beside}")
-        beside = "".join(f"  {speed:>14,.0f}  {row.sps / speed:>4.1f}×" for speed in row.peers.values())
-        print(f"{row.shape:>10}  {row.sps:>10,}  {row.compile_s:>9.2f}  {row.utilisation:>11.3f}{'':>19}{beside}")
+            peers = "".join(f"  {name + ' steps/s':>14}  ratio" for name in row.peers)
+            print(f"     shape     steps/s  compile s  utilisation (of {row.gemm_gflops:.0f} GFLOP/s){peers}")
+        peers = "".join(f"  {speed:>14,.0f}  {row.sps / speed:>4.1f}×" for speed in row.peers.values())
+        print(f"{row.shape:>10}  {row.sps:>10,}  {row.compile_s:>9.2f}  {row.utilisation:>11.3f}{'':>19}{peers}")

@@ -1,4 +1,4 @@
-"""`rollshape reproduce`: run again, and report the first difference."""
+"""`rollshape reproduce`: repeat a run and report the first difference."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def run(argv: Sequence[str]) -> int:
     from rollshape.cli.output import print_json
     from rollshape.training.reproduce import reproduce
 
-    found = reproduce(Path(args.run_dir))
+    comparison = reproduce(Path(args.run_dir))
     if args.json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
-        for name, (then, now) in found.versions.items():
-            print(f"note: {name} was {then}, is {now}: a difference may come from that")
+        for name, (then, now) in comparison.versions.items():
+            print(f"note: {name} was {then} and is now {now}; this may explain a difference")
         print(
-            f"{found.rows} rows and {found.arrays} arrays are identical"
-            if found.same
-            else f"differs: {found.difference}"
+            f"{comparison.rows} rows and {comparison.arrays} arrays are identical"
+            if comparison.same
+            else f"differs: {comparison.difference}"
         )
-    return 0 if found.same else 1
+    return 0 if comparison.same else 1

@@ -18,7 +18,7 @@ from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError, did_you_mean
 
 NO_LIMIT = 2**31 - 1
-PICTURE_AXES = 3
+IMAGE_AXES = 3
 
 
 class EnvPoolEnv(HostEnv):
@@ -116,4 +116,4 @@ def make_envpool(name: str, num_envs: int, **options: Any) -> EnvPoolEnv:
 
 def _channels_first(observation: Observation) -> bool:
     shape = observation.shape
-    return len(shape) == PICTURE_AXES and shape[0] < min(shape[1:])
+    return len(shape) == IMAGE_AXES and shape[0] < min(shape[1:])

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from rollshape.agents.distributions import ActionDistribution
-from rollshape.agents.networks import ActorCritic, PictureEncoder, Tower, patches
+from rollshape.agents.networks import ActorCritic, ImageEncoder, Tower, patches
 from rollshape.gradients.gram import Trace
 
 
@@ -60,7 +60,7 @@ class _Tape:
             x = jnp.tanh(self._tap(x, layer(x)))
         return self._tap(x, tower.layers[-1](x))
 
-    def features(self, encoder: PictureEncoder | None, x: Array) -> Array:
+    def features(self, encoder: ImageEncoder | None, x: Array) -> Array:
         if encoder is None:
             return x.reshape(x.shape[0], -1)
         x = x.astype(jnp.float32) / (255.0 if x.dtype == jnp.uint8 else 1.0)

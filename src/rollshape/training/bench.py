@@ -1,4 +1,4 @@
-"""Measuring training: steps/s, compile time, and how much of the machine's arithmetic it uses."""
+"""Training speed: steps/s, compile time, and the share of the machine's matrix-multiply rate that is used."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SIDE = 2048
 
 
 class Bench(NamedTuple):
-    """One shape's speed, the median of its intervals; utilisation counts matrix products only, forward and backward.
+    """Speed of one shape, the median of its intervals; utilisation counts matrix products only, forward and backward.
 
-    Each interval is compared with the machine's matrix rate as measured just before it, for that rate drifts.
+    Each interval is compared with the matrix rate measured just before it, because that rate drifts.
     """
 
     shape: str
@@ -36,7 +36,7 @@ class Bench(NamedTuple):
 
 
 def gemm_rate() -> float:
-    """FLOP/s of NumPy's float32 2048 × 2048 product, all cores, the better of two."""
+    """Return the FLOP/s of NumPy's float32 2048 × 2048 product, all cores, the better of two."""
     a = np.full((SIDE, SIDE), 0.5, np.float32)
     return 2 * SIDE**3 / min(_seconds(lambda: a @ a) for _ in range(2))
 
@@ -48,20 +48,20 @@ def _seconds(action: Any) -> float:
 
 
 def flops_per_step(model: ActorCritic, num_epochs: int) -> float:
-    """Matrix products for one environment step: a forward pass to act, and three times one for each epoch."""
+    """Return the matrix-product FLOPs per environment step: one forward pass to act, and three per epoch to train."""
     towers = model.towers
     matrices = (*towers.weights, towers.actor_head.weight, towers.critic_head.weight)
     return float(2 * sum(matrix.size for matrix in matrices) * (1 + 3 * num_epochs))
 
 
 def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.executable) -> Iterator[Bench]:
-    """Each shape with 4 epochs and 4 minibatches, the 64-64 networks; beside it what `python` has of SB3 and sbx."""
+    """Time each shape with 4 epochs, 4 minibatches and 64-64 networks; also SB3 and sbx where `python` has them."""
     if kind(env_id) == "host":
         raise RequestError("environment", "bench times functional environments.", "See benchmarks/host.py for others.")
     reserve_devices()
     gemm_rate()  # the first product starts the threads
     for shape in shapes:
-        num_envs, num_steps = _parsed(shape)
+        num_envs, num_steps = _parse_shape(shape)
         spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
                     total_timesteps=2**40, entropy_coef=0.01)  # fmt: skip
         driver = CompiledDriver(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
@@ -84,7 +84,7 @@ def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.
         )
 
 
-def _parsed(shape: str) -> tuple[int, int]:
+def _parse_shape(shape: str) -> tuple[int, int]:
     try:
         num_envs, num_steps = (int(part) for part in shape.lower().replace("×", "x").split("x"))
     except ValueError:

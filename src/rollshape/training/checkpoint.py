@@ -14,7 +14,7 @@ from rollshape.envs.host import Snapshot
 from rollshape.errors import RequestError
 from rollshape.files import atomic_write, disk_errors
 
-SUFFIX, BESIDE = ".eqx", ".npz"
+SUFFIX, SNAPSHOT_SUFFIX = ".eqx", ".npz"
 
 
 def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None) -> Path:
@@ -24,10 +24,10 @@ def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None
     """
     target = _path(folder, update)
     if snapshot is not None:
-        with atomic_write(target.with_suffix(BESIDE)) as file:
-            whole = io.BytesIO()  # a zip file seeks
-            np.savez(whole, **snapshot)  # type: ignore[arg-type]
-            file.write(whole.getvalue())
+        with atomic_write(target.with_suffix(SNAPSHOT_SUFFIX)) as file:
+            archive = io.BytesIO()  # a zip file seeks
+            np.savez(archive, **snapshot)  # type: ignore[arg-type]
+            file.write(archive.getvalue())
     with atomic_write(target) as file:
         eqx.tree_serialise_leaves(cast(BinaryIO, file), state)
     return target
@@ -79,11 +79,11 @@ def load(checkpoint: Path, like: Any) -> Any:
 
 def load_snapshot(checkpoint: Path) -> Snapshot | None:
     """Return the snapshot of host environments that was saved with the state."""
-    beside = checkpoint.with_suffix(BESIDE)
-    if not beside.exists():
+    path = checkpoint.with_suffix(SNAPSHOT_SUFFIX)
+    if not path.exists():
         return None
-    with np.load(beside, allow_pickle=False) as stored:
-        return dict(stored)
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
@@ -92,7 +92,7 @@ def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
         if update_of(old) not in keep:
             with disk_errors(old):
                 old.unlink()
-                old.with_suffix(BESIDE).unlink(missing_ok=True)
+                old.with_suffix(SNAPSHOT_SUFFIX).unlink(missing_ok=True)
 
 
 def evenly_spaced(count: int, updates: int, interval: int) -> list[int]:

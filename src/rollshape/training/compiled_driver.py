@@ -82,7 +82,7 @@ class CompiledDriver(Driver):
         return state, metrics, Times(rollout, seconds - rollout)
 
     def _time_collection(self, state: RunState) -> float:
-        """Return the seconds of one collection, made once more and thrown away."""
+        """Return the seconds of one collection, whose result is discarded."""
         assert self._program is not None
         if self.algorithm.uses_replay:  # a copy of the state would copy the replay buffer
             bare = state._replace(learner=self.algorithm.acting_state(state.learner))

@@ -69,7 +69,7 @@ class Times(NamedTuple):
 
 
 class Driver(ABC):
-    """A spec made executable: a run is a function of (spec, plan, seed)."""
+    """Executes a spec: a run is a function of (spec, plan, seed)."""
 
     def __init__(
         self, spec: Spec, plan: Plan, env: FunctionalEnv | HostEnv, interval: int = 1, network: Any = None
@@ -97,7 +97,7 @@ class Driver(ABC):
         """Score the policy on fresh full-length episodes of the eval stream."""
 
     def snapshot(self) -> Snapshot | None:
-        """Return what a resume needs beside the state."""
+        """Return what a resume needs in addition to the state."""
         return None
 
     def restore(self, snapshot: Snapshot | None) -> bool:  # noqa: ARG002

@@ -169,12 +169,12 @@ class HostDriver(Driver):
         def column(dtype: Any, shape: tuple[int, ...] = ()) -> Any:
             return np.zeros((steps, envs, *shape), dtype)
 
-        seen, uses_replay = column(observation.dtype, observation.shape), self.algorithm.uses_replay
+        observations, uses_replay = column(observation.dtype, observation.shape), self.algorithm.uses_replay
         is_normalized = self.spec.normalize_observations
         empty: Any = None
         return Rollout(
-            observation=empty if is_normalized else seen,
-            raw_observation=seen if is_normalized else None,
+            observation=empty if is_normalized else observations,
+            raw_observation=observations if is_normalized else None,
             action=column(action.dtype, action.shape[1:]),
             reward=column(np.float32),
             terminated=column(bool),

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run after the interval under way, so that its state can be saved; a second one ends it at once."""
+"""Ctrl-C stops a run after the current interval, so that its state is saved; a second Ctrl-C stops it immediately."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 class Interrupt:
-    """`with Interrupt() as stop: … if stop.asked: …`"""
+    """`with Interrupt() as stop: … if stop.is_requested: …`"""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.is_requested = False
         self._previous: Any = None
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():  # signals are the main thread's
-            self._previous = signal.signal(signal.SIGINT, self._ask)
+        if threading.current_thread() is threading.main_thread():  # only the main thread handles signals
+            self._previous = signal.signal(signal.SIGINT, self._request)
         return self
 
-    def _ask(self, _: int, __: FrameType | None) -> None:
-        self.asked = True
+    def _request(self, _: int, __: FrameType | None) -> None:
+        self.is_requested = True
         signal.signal(signal.SIGINT, self._previous)
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""Where metrics go besides metrics.jsonl: TensorBoard and W&B, under CleanRL's names where the meaning is the same."""
+"""Further places for metrics: TensorBoard and W&B, under CleanRL's names where the meaning is the same."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ CLEANRL = {
     "clip_fraction": "losses/clipfrac",
     "explained_variance": "losses/explained_variance",
 }
-WANDB_SECONDS = 30.0  # for W&B's server to answer when a run starts, and to take what is left when it ends
+WANDB_SECONDS = 30.0  # timeout for W&B's server when a run starts and when it ends
 
 
 class Writer(Protocol):
-    """One place that metrics go to. It may raise: `Writers` keeps that from the run."""
+    """A place that metrics go to. It may raise: `Writers` shields the run from that."""
 
     def open(self, folder: Path, spec: Mapping[str, Any], past: Sequence[Row]) -> None:
-        """Begin, or go on behind the rows that a resumed run has already; no row is to be there twice."""
+        """Start, or continue after the rows that a resumed run already has; no row may appear twice."""
 
     def row(self, row: Row) -> None: ...
     def close(self) -> None: ...
 
 
 def scalars(row: Row) -> dict[str, float]:
-    """A row's values by the names that writers show; what is null is left out, a list gets a number each from 1.
+    """Return a row's values by tag. Nulls are left out; the items of a list are numbered from 1.
 
-    CleanRL's value loss is ½·mean((V − R)²), and so is what has its name here.
+    CleanRL's value loss is ½·mean((V − R)²), so the value under its tag is halved.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, value in row.items():
         tag = CLEANRL.get(name, f"rollshape/{name}")
         parts = {f"{tag}/{i}": part for i, part in enumerate(value, 1)} if isinstance(value, list) else {tag: value}
         scale = 0.5 if name == "value_loss" else 1.0
-        found |= {tag: scale * part for tag, part in parts.items() if part is not None}
-    del found["rollshape/timesteps"]  # the x axis
-    return found
+        values |= {tag: scale * part for tag, part in parts.items() if part is not None}
+    del values["rollshape/timesteps"]  # the x axis
+    return values
 
 
 def table(spec: Mapping[str, Any]) -> str:
-    """The hyperparameters as a Markdown table."""
+    """Return the hyperparameters as a Markdown table."""
     return "|param|value|\n|-|-|\n" + "\n".join(f"|{name}|{value}|" for name, value in spec.items())
 
 
 class TensorBoard:
     """Event files in RUN_DIR/tb.
 
-    Written at once and not by tensorboardX's thread, in which a full disk would end unseen and leave the run waiting.
+    Written synchronously: in tensorboardX's thread a full disk would go unnoticed and block the run.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class TensorBoard:
         (folder / "tb").mkdir(exist_ok=True)
         files = len(list((folder / "tb").glob("events.*")))
         self._events = self._writer(str(folder / "tb" / "events"), f".{files:03d}")  # the name's time is whole seconds
-        if files:  # what an earlier session wrote after this point is to be forgotten
+        if files:  # TensorBoard drops what an earlier session wrote after this step
             session = self._proto.SessionLog(status=self._proto.SessionLog.START)
             self._write(past[-1]["timesteps"] + 1 if past else 1, session_log=session)
             return
@@ -116,26 +116,26 @@ class WandB:
         self._file = folder / "wandb.json"
         known = json.loads(self._file.read_bytes()) if self._file.exists() else {}
         self._id, self._written = known.get("id", uuid.uuid4().hex[:8]), known.get("timesteps", 0)
-        self._run = self._started(folder, spec)
+        self._run = self._start(folder, spec)
         for row in past:
             self.row(row)
 
-    def _started(self, folder: Path, spec: Mapping[str, Any]) -> Any:
-        """Online where that works at once; it never asks for a login."""
-        mode, why = os.environ.get("WANDB_MODE", ""), "as WANDB_MODE says"
+    def _start(self, folder: Path, spec: Mapping[str, Any]) -> Any:
+        """Run online where that works at once; never ask for a login."""
+        mode, why = os.environ.get("WANDB_MODE", ""), "WANDB_MODE is set"
         if mode not in ("offline", "disabled"):
             try:
                 if self._login(prompt=False, verify=False):
-                    return self._begun(folder, spec, "online")
+                    return self._init_run(folder, spec, "online")
                 why = "nobody is logged in"
             except Exception as error:  # no network, a key that is no key
                 why = _short(error)
             mode = "offline"
         if mode == "offline":
             print(f"wandb is offline: {why}; `wandb sync {folder}/wandb/offline-run-*` uploads it", file=sys.stderr)
-        return self._begun(folder, spec, mode)
+        return self._init_run(folder, spec, mode)
 
-    def _begun(self, folder: Path, spec: Mapping[str, Any], mode: Any) -> Any:
+    def _init_run(self, folder: Path, spec: Mapping[str, Any], mode: Any) -> Any:
         return self._init(
             project=os.environ.get("WANDB_PROJECT", "rollshape"),
             name=folder.name,
@@ -155,7 +155,7 @@ class WandB:
         )
 
     def row(self, row: Row) -> None:
-        if row["timesteps"] <= self._written:  # a resumed run comes by here again, with the same values
+        if row["timesteps"] <= self._written:  # a resumed run repeats these rows
             return
         self._written = row["timesteps"]
         with atomic_write(self._file) as file:
@@ -171,7 +171,7 @@ WRITERS: dict[str, Callable[[], Writer]] = {"tensorboard": TensorBoard, "wandb":
 
 
 class Writers:
-    """All that were asked for. One that fails is told of once and left out; the run goes on."""
+    """All requested trackers. One that fails is reported once and dropped; the run continues."""
 
     def __init__(self, names: Sequence[str]) -> None:
         for name in names:
@@ -181,22 +181,22 @@ class Writers:
 
     @contextmanager
     def opened(self, folder: Path, spec: Mapping[str, Any], past: Sequence[Row]) -> Iterator[None]:
-        self._each(lambda writer: writer.open(folder, spec, past))
+        self._for_all(lambda writer: writer.open(folder, spec, past))
         try:
             yield
         finally:
-            self._each(lambda writer: writer.close())
+            self._for_all(lambda writer: writer.close())
 
     def row(self, row: Row) -> None:
-        self._each(lambda writer: writer.row(row))
+        self._for_all(lambda writer: writer.row(row))
 
-    def _each(self, act: Callable[[Writer], None]) -> None:
+    def _for_all(self, act: Callable[[Writer], None]) -> None:
         for name, writer in list(self._writers.items()):
             try:
                 act(writer)
-            except Exception as error:  # another's code, and often the network
+            except Exception as error:  # third-party code, and often the network
                 print(
-                    f"warning: {name} failed and is left out: {_short(error)}; metrics.jsonl has it all",
+                    f"warning: {name} failed and is disabled: {_short(error)}; metrics.jsonl stays complete",
                     file=sys.stderr,
                 )
                 del self._writers[name]

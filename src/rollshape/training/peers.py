@@ -1,4 +1,4 @@
-"""The speed of other libraries at a shape, measured by this module in a process of its own.
+"""The speed of other libraries at a shape, measured by this module in a separate process.
 
     python -m rollshape.training.peers sb3 CartPole-v1 64 128
 

@@ -1,4 +1,4 @@
-"""Running a run again: is every metric and every parameter the same?"""
+"""Repeating a run: is every metric and every parameter the same?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rollshape.training.setup import open_run
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared, and the first difference."""
+    """Number of compared rows and arrays, and the first difference."""
 
     rows: int
     arrays: int
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def reproduce(path: Path) -> Comparison:
-    """Train by the run's own spec in a temporary folder and compare."""
+    """Train the run's spec again in a temporary folder and compare."""
     original = RunDirectory(path)
     document = original.read()
     if document["status"] != "done":
@@ -58,7 +58,7 @@ def reproduce(path: Path) -> Comparison:
 
 
 def first_difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
-    """The first metric that differs, but for times; empty if none does."""
+    """Return the first metric that differs, times aside; empty if none does."""
     for old, new in zip(before, after, strict=False):
         for name in old:
             if name not in TIMES and old[name] != new.get(name):

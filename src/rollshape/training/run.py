@@ -143,10 +143,10 @@ def _train_to_end(
             return state, "diverged", busy
         is_solved, reached = _reaches(row["eval_return"], spec.stop_at_return), update + count
         is_over = is_solved or reached == last
-        if is_over or stop.asked or reached in kept or reached // every > update // every:
+        if is_over or stop.is_requested or reached in kept or reached // every > update // every:
             checkpoint.save(directory.checkpoints, reached, state, driver.snapshot())
             checkpoint.prune(directory.checkpoints, NEWEST_CHECKPOINTS, kept)
-        if stop.asked and not is_over:
+        if stop.is_requested and not is_over:
             return state, "interrupted", busy
     if kept:
         checkpoint.prune(directory.checkpoints, 1, kept)

@@ -34,7 +34,7 @@ def adjusted_curves_coincide(claim: str, task: Task) -> ClaimVerdict:
             _describe("Adjusted", areas, adjusted, differing),
             *([_describe("Not adjusted", areas, others, other_differing)] if others else []),
         ],
-        "By area under the curve against timesteps: confirmed if no pair of adjusted groups differs significantly while "
+        "By area under the curve: confirmed if no pair of adjusted groups differs significantly while "
         "some pair of the others does; not settled if neither has such a pair; refuted if the adjusted groups have at "
         "least as many as the others; mixed otherwise. The absence of a significant difference is bounded by the range "
         "that is stated, and is not a proof of equality.",
