@@ -57,4 +57,4 @@ $(PEERS)/ready: pyproject.toml constraints-peers.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .pytest_cache .pytest_jax_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -26,7 +26,7 @@ from rollshape.algorithms.replay import (
     slot,
     store,
 )
-from rollshape.algorithms.sac import SAC, Batches
+from rollshape.algorithms.sac import SAC, TransitionBatches
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.registry import make
 from rollshape.geometry.plan import plan
@@ -141,7 +141,7 @@ def test_every_transition_that_fits_is_drawn_with_its_successor_as_often_as_any_
         spec = Spec(algo="sac", episodic_reward=is_episodic)
         sac = new_algorithm(spec, plan(algo="sac"), Counting.observation, Counting.action)
         assert isinstance(sac, SAC)
-        batch = sac.transitions(replay, Batches(env, position, jnp.zeros(())))
+        batch = sac.transitions(replay, TransitionBatches(env, position, jnp.zeros(())))
         np.testing.assert_array_equal(batch.reward, expected)
     mean = DRAWS / len(counts)
     assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())

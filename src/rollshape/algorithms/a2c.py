@@ -25,7 +25,7 @@ class A2CState(NamedTuple):
     updates: Array
 
 
-class StepMetrics(NamedTuple):
+class A2CMetrics(NamedTuple):
     """Per sample in the rollout; then their means."""
 
     policy_loss: Array
@@ -65,14 +65,14 @@ class A2C(ActorCriticAlgorithm):
         info = A2CInfo(*metrics, self.explained_variance(rollout, returns), gradient_norm(gradient), rate)
         return A2CState(parameters.network, optimizer, state.updates + 1), info
 
-    def loss(self, network: Any, batch: Samples) -> tuple[Array, StepMetrics]:
+    def loss(self, network: Any, batch: Samples) -> tuple[Array, A2CMetrics]:
         """Return the loss of each sample, and what is reported of it."""
         outputs, values = network(batch.observation)
         policy = policy_gradient_loss(self.distribution.log_prob(outputs, batch.action), batch.advantage)
         critic, entropy = value_loss(values, batch.returns), self.distribution.entropy(outputs)
         coefficient = self.spec.value_coef if self.has_critic else 0.0
         losses = policy + coefficient * critic - self.spec.entropy_coef * entropy
-        return losses, StepMetrics(policy, critic, entropy)
+        return losses, A2CMetrics(policy, critic, entropy)
 
     def summarize(self, info: A2CInfo) -> dict[str, Any]:
         return {

@@ -52,7 +52,7 @@ class Learner(NamedTuple):
     stopped: Array  # target_kl was exceeded
 
 
-class StepMetrics(NamedTuple):
+class PPOMetrics(NamedTuple):
     """Per sample in a minibatch; then their means."""
 
     policy_loss: Array
@@ -97,14 +97,14 @@ class PPO(ActorCriticAlgorithm):
         network, optimizer = learner.parameters.network, learner.optimizer
         return PPOState(network, optimizer, learner.learning_rate, state.updates + 1), info
 
-    def train_epochs(self, learner: Any, samples: Samples, key: Array) -> tuple[Any, StepMetrics, Array]:
+    def train_epochs(self, learner: Any, samples: Samples, key: Array) -> tuple[Any, PPOMetrics, Array]:
         """Return the learner after all epochs, and metrics and gradient norms of its steps, [epochs, minibatches]."""
 
-        def epoch(learner: Any, key: Array) -> tuple[Any, tuple[StepMetrics, Array]]:
+        def epoch(learner: Any, key: Array) -> tuple[Any, tuple[PPOMetrics, Array]]:
             indices = self.parallel.minibatch_indices(key, self.plan)  # [K, M]
             advantages = self.minibatch_advantages(samples, indices)
 
-            def minibatch(learner: Any, chosen: tuple[Array, Array]) -> tuple[Any, tuple[StepMetrics, Array]]:
+            def minibatch(learner: Any, chosen: tuple[Array, Array]) -> tuple[Any, tuple[PPOMetrics, Array]]:
                 batch: Samples = jax.tree.map(lambda x: x[chosen[0]], samples)
                 return self.gradient_step(learner, batch._replace(advantage=chosen[1]))
 
@@ -122,7 +122,7 @@ class PPO(ActorCriticAlgorithm):
         moments = self.parallel.moments(advantages, (1,), valid)
         return standardize(jax.tree.map(lambda x: x[:, None], moments), advantages)
 
-    def gradient_step(self, learner: Learner, batch: Samples) -> tuple[Learner, tuple[StepMetrics, Array]]:
+    def gradient_step(self, learner: Learner, batch: Samples) -> tuple[Learner, tuple[PPOMetrics, Array]]:
         """Make one step of Adam on a minibatch; none once target_kl has stopped the update."""
         gradient, metrics = self.parallel.mean_gradient(self.loss, learner.parameters, batch)
         norm = gradient_norm(gradient)
@@ -135,7 +135,7 @@ class PPO(ActorCriticAlgorithm):
         kept: Learner = jax.tree.map(lambda old, new: jnp.where(stopped, old, new), learner, stepped)
         return kept._replace(stopped=stopped), (metrics, norm)
 
-    def loss(self, network: Any, batch: Samples) -> tuple[Array, StepMetrics]:
+    def loss(self, network: Any, batch: Samples) -> tuple[Array, PPOMetrics]:
         """Return the loss of each sample, and what is reported of it."""
         spec = self.spec
         outputs, values = network(batch.observation)
@@ -148,7 +148,7 @@ class PPO(ActorCriticAlgorithm):
             else value_loss(values, batch.returns)
         )
         losses = policy.loss + spec.value_coef * critic - spec.entropy_coef * entropy
-        return losses, StepMetrics(
+        return losses, PPOMetrics(
             policy.loss, critic, entropy, policy.approx_kl, policy.clipped, policy.ratio, policy.ratio**2
         )
 
@@ -160,7 +160,7 @@ class PPO(ActorCriticAlgorithm):
         factor = jnp.where(approx_kl > 2 * target, 1 / RATE_FACTOR, jnp.where(approx_kl < target / 2, RATE_FACTOR, 1.0))
         return jnp.clip(rate * factor, LOWEST_RATE, HIGHEST_RATE)
 
-    def info(self, steps: StepMetrics, norms: Array, explained_variance: Array, rate: Array) -> PPOInfo:
+    def info(self, steps: PPOMetrics, norms: Array, explained_variance: Array, rate: Array) -> PPOInfo:
         ratio_ess = steps.ratio**2 / jnp.maximum(steps.ratio_squared, 1e-12)
         return PPOInfo(
             policy_loss=steps.policy_loss.mean(),

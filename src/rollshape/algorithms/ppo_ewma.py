@@ -27,7 +27,7 @@ from rollshape.agents.normalizer import Moments, standardize
 from rollshape.algorithms.actor_critic import Samples, gradient_norm
 from rollshape.algorithms.base import Rollout, flatten_steps
 from rollshape.algorithms.parallel import FlatParameters, flatten
-from rollshape.algorithms.ppo import PPO, PPOInfo, PPOSettings, StepMetrics
+from rollshape.algorithms.ppo import PPO, PPOInfo, PPOMetrics, PPOSettings
 from rollshape.errors import RequestError
 
 BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
@@ -142,7 +142,7 @@ class PPOEWMA(PPO):
     def minibatch_advantages(self, samples: Samples, indices: Array) -> Array:
         return samples.advantage[indices]
 
-    def gradient_step(self, learner: Any, batch: Samples) -> tuple[Any, tuple[StepMetrics, Array]]:
+    def gradient_step(self, learner: Any, batch: Samples) -> tuple[Any, tuple[PPOMetrics, Array]]:
         """Make one step of Adam on a minibatch, then move the proximal policy."""
         proximal = learner.parameters.unravel(learner.proximal)
         gradient, metrics = self.parallel.mean_gradient(
@@ -154,7 +154,7 @@ class PPOEWMA(PPO):
         stepped = EWMALearner(parameters, optimizer, learner.learning_rate, average, weight)
         return stepped, (metrics, gradient_norm(gradient))
 
-    def proximal_loss(self, proximal: Any, network: Any, batch: Samples) -> tuple[Array, StepMetrics]:
+    def proximal_loss(self, proximal: Any, network: Any, batch: Samples) -> tuple[Array, PPOMetrics]:
         """Return the loss of each sample, and what is reported of it: ratios are to the behavior policy, clip fraction
         and KL to the proximal one."""
         outputs, values = network(batch.observation)
@@ -165,7 +165,7 @@ class PPOEWMA(PPO):
         )
         critic, entropy = value_loss(values, batch.returns), self.distribution.entropy(outputs)
         losses = policy.loss + self.spec.value_coef * critic - self.spec.entropy_coef * entropy
-        return losses, StepMetrics(
+        return losses, PPOMetrics(
             policy.loss, critic, entropy, policy.approx_kl, policy.clipped, policy.ratio, policy.ratio**2
         )
 

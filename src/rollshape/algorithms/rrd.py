@@ -24,7 +24,7 @@ from rollshape.algorithms.replay import (
     sample_episodes,
     slot,
 )
-from rollshape.algorithms.sac import SAC, Batches, Optimizers, SACInfo, SACSettings, SACState
+from rollshape.algorithms.sac import SAC, Optimizers, SACInfo, SACSettings, SACState, TransitionBatches
 from rollshape.errors import RequestError, RunError
 
 
@@ -47,7 +47,7 @@ class Subsequences(NamedTuple):
 class RRDBatches(NamedTuple):
     """What the gradient steps of an iteration read: transitions [G, M], subsequences [G, B, K]."""
 
-    transitions: Batches
+    transitions: TransitionBatches
     subsequences: Subsequences
 
 

@@ -79,7 +79,7 @@ class SACInfo(NamedTuple):
     learning_rate: Array
 
 
-class Batches(NamedTuple):
+class TransitionBatches(NamedTuple):
     """Where the transitions of an iteration's gradient steps are in the buffer, [G, M]; noise [G, 2, M, …]."""
 
     env: Array
@@ -156,10 +156,10 @@ class SAC(Algorithm):
         *keys, noise_key = jax.random.split(key, 4)
         count, size = self.plan.num_minibatches, self.plan.minibatch_size
         env, position = sample_transitions(buffer, keys[0], (count, size))
-        return Batches(env, position, self.distribution.draw_noise(noise_key, (count, 2, size)))
+        return TransitionBatches(env, position, self.distribution.draw_noise(noise_key, (count, 2, size)))
 
     def gradient_step(
-        self, buffer: ReplayBuffer, learner: tuple[soft.SoftAgent, Optimizers], batches: Batches
+        self, buffer: ReplayBuffer, learner: tuple[soft.SoftAgent, Optimizers], batches: TransitionBatches
     ) -> tuple[tuple[soft.SoftAgent, Optimizers], Any]:
         """Train critics, actor and temperature on one batch."""
         agent, optimizers = learner
@@ -167,7 +167,7 @@ class SAC(Algorithm):
         agent, optimizers, info = self.soft_step(agent, optimizers, batch, batches.noise)
         return (agent, optimizers), info
 
-    def transitions(self, buffer: ReplayBuffer, batches: Batches) -> soft.Batch:
+    def transitions(self, buffer: ReplayBuffer, batches: TransitionBatches) -> soft.Batch:
         """Read transitions with their rewards: those of the steps, or with `episodic_reward` returns at the end."""
         here = slot(buffer, batches.env, batches.position)
         there = slot(buffer, batches.env, batches.position + 1)

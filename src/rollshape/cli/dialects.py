@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.geometry.dialects import DIALECTS, resolve
 from rollshape.geometry.dialects.base import SHAPE_CONCEPTS, Dialect
-from rollshape.geometry.dialects.rrd import RRD
+from rollshape.geometry.dialects.rrd import RrdDialect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class DialectsArgs(CommonArgs):
 
 def run(argv: Sequence[str]) -> None:
     args = parse(DialectsArgs, "dialects", argv)
-    known: list[Dialect] = [*DIALECTS.values(), RRD()]
+    known: list[Dialect] = [*DIALECTS.values(), RrdDialect()]
     if args.name is not None:
         known = [dialect for dialect in known if args.name in (dialect.name, dialect.name.partition(":")[0])]
         known = known or [resolve(args.name, None)]  # raises, with the nearest name

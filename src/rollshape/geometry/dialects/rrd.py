@@ -18,7 +18,7 @@ def _upper_case(name: str) -> tuple[str, ...]:
     return (name.upper(),)  # shell scripts set TRAIN_BATCHES=64
 
 
-class RRD(Dialect):
+class RrdDialect(Dialect):
     """Trains from a replay buffer; `rrd_batch_size` is a number of timesteps, silently rounded down."""
 
     name = "rrd"
@@ -62,7 +62,7 @@ class _RollshapeRRD(Dialect):
     library = "Rollshape"
     version = "0.1.0"
     keys = (
-        *(Key(_NAMES[key.name], key.concept) for key in RRD.keys if key.name in _NAMES),
+        *(Key(_NAMES[key.name], key.concept) for key in RrdDialect.keys if key.name in _NAMES),
         Key("total_timesteps", "total_timesteps"),
     )
     remainder = Remainder.REFUSE
@@ -82,7 +82,7 @@ def translate_rrd(
                 f"rrd trains from a replay buffer, {name} from rollouts: their sizes cannot be translated.",
                 "Translate between rrd and rollshape, or between on-policy dialects.",
             )
-    source_dialect: Dialect = RRD() if source == "rrd" else _RollshapeRRD()
+    source_dialect: Dialect = RrdDialect() if source == "rrd" else _RollshapeRRD()
     reading = read_keys(config, source_dialect, key)
     numbers = {
         name: whole_number(name, value, least=0 if name in ("warmup", "learning_starts") else 1, most=MOST_TIMESTEPS)
