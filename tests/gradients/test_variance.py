@@ -11,12 +11,12 @@ from known_answers import AR1, Chain, delayed, lake
 from rollshape.gradients import gram
 from rollshape.gradients.intervals import Estimate, Z, student
 from rollshape.gradients.variance import (
-    FEW_CARRIERS,
+    FEW_ENVS,
     autocorrelation,
-    carriers,
     cluster_variance,
     collected_variance,
     components,
+    effective_envs,
     lag_products,
     variance,
 )
@@ -125,10 +125,10 @@ def test_the_autocorrelation_leaves_out_environments() -> None:
     np.testing.assert_allclose([(e.high - e.low) / 2 for e in found], Z * deviation, rtol=1e-4, atol=1e-9)
 
 
-def test_carriers_count_the_environments_that_have_the_noise() -> None:
-    assert carriers(np.diag([2.0] * 7)) == pytest.approx(7)
-    assert carriers(np.diag([1.0, 0.0, 0.0])) == pytest.approx(1)
-    assert carriers(np.zeros((4, 4))) == 4
+def test_effective_envs_count_the_environments_with_a_gradient() -> None:
+    assert effective_envs(np.diag([2.0] * 7)) == pytest.approx(7)
+    assert effective_envs(np.diag([1.0, 0.0, 0.0])) == pytest.approx(1)
+    assert effective_envs(np.zeros((4, 4))) == 4
 
 
 @pytest.mark.parametrize(("stream", "few"), [(AR1(skewed=True), False), (delayed(), False), (lake(), True)])
@@ -143,7 +143,7 @@ def test_rare_events_are_told_from_noise_that_all_have(stream: AR1 | Chain, few:
             walk = stream.draw(rng, 32, 32)
             weights = jnp.asarray(walk.true_advantages(), jnp.float32)
             rows = np.asarray(gram.rows(gram.scaled(walk.score_traces(), weights)))
-        found.append(carriers(rows @ rows.T) < FEW_CARRIERS)
+        found.append(effective_envs(rows @ rows.T) < FEW_ENVS)
     assert np.mean(found) == few
 
 

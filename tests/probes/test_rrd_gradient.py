@@ -9,8 +9,9 @@ from jax.flatten_util import ravel_pytree
 
 from rollshape.agents.sac import soft_policy
 from rollshape.errors import RequestError
-from rollshape.probes.redistribution import draw_redistribution, redistribution
-from rollshape.probes.rrd_gradient import reward_gradient_surface
+from rollshape.probes.quantities.redistribution import measure_redistribution
+from rollshape.probes.quantities.reward_gradient import reward_gradient_surface
+from rollshape.probes.subject import Checkpoint
 from rollshape.training.replay import stored
 from rollshape.training.replay_update import draw_subsequences, reward_network_loss
 from rollshape.training.run import planned, trainer_for
@@ -32,7 +33,7 @@ def collected() -> tuple[Any, Any]:
 
 def test_the_variance_of_a_batch_is_what_was_predicted_and_bias_falls_with_k(collected: tuple[Any, Any]) -> None:
     trainer, state = collected
-    few, many = reward_gradient_surface(trainer, state, 64, [2, 32])
+    few, many = reward_gradient_surface(Checkpoint(trainer, state), 64, [2, 32])
     assert (few.num_subsequences, many.num_subsequences) == (32, 2)
     policy, network, replay = soft_policy(trainer.env.action), state.learner.model.reward, state.replay
 
@@ -50,7 +51,7 @@ def test_the_variance_of_a_batch_is_what_was_predicted_and_bias_falls_with_k(col
     assert many.variance.low < many.variance.value < many.variance.high
     assert few.bias2.value > many.bias2.value
     assert few.mse >= few.variance.value
-    (corrected,) = reward_gradient_surface(trainer, state, 64, [2], unbiased=True)
+    (corrected,) = reward_gradient_surface(Checkpoint(trainer, state), 64, [2], unbiased=True)
     assert corrected.bias2.value == 0
     assert corrected.variance.value > 0
 
@@ -58,20 +59,18 @@ def test_the_variance_of_a_batch_is_what_was_predicted_and_bias_falls_with_k(col
 def test_what_cannot_be_cut_is_named(collected: tuple[Any, Any]) -> None:
     trainer, state = collected
     for size in (1, 5):
-        with pytest.raises(RequestError, match="does not cut"):
-            reward_gradient_surface(trainer, state, 64, [size])
+        with pytest.raises(RequestError, match="does not divide"):
+            reward_gradient_surface(Checkpoint(trainer, state), 64, [size])
     with pytest.raises(RequestError, match="no reward network"):
-        reward_gradient_surface(trainer, trainer.start(), 64, [2])
+        reward_gradient_surface(Checkpoint(trainer, trainer.start()), 64, [2])
 
 
 def test_true_and_redistributed_reward_along_an_episode(collected: tuple[Any, Any]) -> None:
     trainer, state = collected
-    found = redistribution(trainer, state)
+    found = measure_redistribution(Checkpoint(trainer, state))
     assert found.true.shape == found.predicted.shape == (200,)
     assert (found.true <= 0).all()
     assert -1 <= (found.correlation or 0) <= 1
     replay = state.replay
     totals = np.asarray(replay.reward)[np.asarray(replay.kind) == 3]
     assert np.isclose(totals, found.true.sum(), rtol=1e-4).any()  # the return that was told
-    figure = draw_redistribution(found, "Pendulum-v1")
-    assert len(figure.axes[0].lines) == 2

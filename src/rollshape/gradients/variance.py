@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from rollshape.gradients.intervals import Estimate, Floats, Resampled, jackknifed, norm_estimate, student
 
-FEW_CARRIERS = 10.0
+FEW_ENVS = 10.0
 
 
 class Components(NamedTuple):
@@ -55,12 +55,12 @@ class Variance:
     correlation_time: Estimate
     effective_sample_size: Estimate
     autocorrelation: tuple[Estimate, ...]
-    carriers: float  # of the measured environments, as many as the noise rests on
+    effective_envs: float  # number of measured environments that account for the variance
 
     @property
-    def rests_on_few(self) -> bool:
-        """Whether so few environments carry the noise that the intervals are too narrow (docs/results.md)."""
-        return self.carriers < FEW_CARRIERS
+    def has_few_effective_envs(self) -> bool:
+        """Whether so few environments account for the variance that the intervals are too narrow (docs/results.md)."""
+        return self.effective_envs < FEW_ENVS
 
 
 def collected_variance(gradients: ArrayLike) -> Estimate:
@@ -148,15 +148,15 @@ def variance(lags: ArrayLike, row_gram: ArrayLike, rng: np.random.Generator, num
             lambda q: envs * (q["step"] - q["norm"]) / (q["row"] - q["norm"]), positive=True
         ),
         autocorrelation=tuple(autocorrelation(lags, row_gram)),
-        carriers=carriers(row_gram),
+        effective_envs=effective_envs(row_gram),
     )
 
 
-def carriers(row_gram: Floats) -> float:
-    """(Σ|row_e|²)²/Σ|row_e|⁴: the number of environments if all rows were of one length, 1 if one had it all.
+def effective_envs(row_gram: Floats) -> float:
+    """Return (Σ|row_e|²)²/Σ|row_e|⁴: N if all rows have the same length, 1 if only one row is not zero.
 
-    Where a rare event makes the gradient, most environments have not seen it, and resampling those that were measured
-    cannot know of the others.
+    Where the gradient depends on a rare event, most environments have not met it, and resampling the measured ones
+    cannot account for the others.
     """
     norms = np.diag(row_gram)
     total = float((norms**2).sum())

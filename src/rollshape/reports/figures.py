@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rollshape.probes.picture import Picture, draw_cosines
+from rollshape.probes.quantities.cosine_maps import CosineMap, draw_cosine_maps
 from rollshape.reports.document import Figure
 from rollshape.studies.curves import Alignment, band, common_grid
 from rollshape.studies.groups import Task
@@ -349,10 +349,10 @@ def rewards(name: str, probed: Mapping[str, Mapping[str, Any]], caption: str) ->
         return _finished(name, caption, drawing, rows)
 
 
-def cosines(name: str, pictures: Sequence[Picture], caption: str) -> Figure:
+def cosines(name: str, maps: Sequence[CosineMap], caption: str) -> Figure:
     """Per-step cosines of batch 0 with batches 0, 1 … of each shape."""
     rows: list[Sequence[Any]] = [("num_envs", "num_steps", "within_env", "across_batches")]
-    rows += [(each.num_envs, each.num_steps, each.mean_within(), each.mean_across()) for each in pictures]
-    with _drawing(name, (2.1 * len(pictures[0].cosine), 2.3 * len(pictures))) as drawing:
-        draw_cosines(drawing, pictures)
+    rows += [(m.num_envs, m.num_steps, m.within_env, m.across_batches) for m in maps]
+    with _drawing(name, (2.1 * 5, 2.3 * len(maps))) as drawing:
+        draw_cosine_maps(drawing, maps)
         return _finished(name, caption, drawing, rows)

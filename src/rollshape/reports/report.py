@@ -13,7 +13,7 @@ from rollshape.files import atomic_write, disk_errors
 from rollshape.formatting import format_bytes
 from rollshape.geometry import diagram
 from rollshape.geometry.machine import machine
-from rollshape.probes.picture import unpacked
+from rollshape.probes.quantities.cosine_maps import CosineMap
 from rollshape.reports import figures, tables
 from rollshape.reports.document import Block, Code, Document, Folded, Picture, Points, Section, Text
 from rollshape.reports.html import page
@@ -264,7 +264,7 @@ def _lab(task: Task, number: int, command: str) -> list[Block]:
             "shapes of one size; lines part environments. Blocks on the diagonal are correlation along time. These are "
             f"exact cosines of one draw, without an interval. {documents[0]['command']}"
         )
-        blocks.append(figures.cosines(f"cosines-{number}", [unpacked(each) for each in packed], caption))
+        blocks.append(figures.cosines(f"cosines-{number}", [CosineMap.from_dict(each) for each in packed], caption))
     blocks.append(figures.surface(f"surface-{number}", middle, "One probe's forecast for every N and T, of "
                   f"{middle['geometry']['num_envs']}×{middle['geometry']['num_steps']} after update "
                   f"{middle['update']:,}. {middle['command']}"))  # fmt: skip

@@ -92,7 +92,7 @@ def probes(
                 document = probe_rewards(out, nearest).to_dict()
             else:
                 found = probe(out, nearest, **asked)
-                document = {**found.to_dict(), "pictures": [picture.packed() for picture in found.pictures]}
+                document = found.to_dict(cosine_maps=True)
         except ToldError as error:
             yield share, {"update": nearest, "error": f"{error.message} {error.fix}".strip()}
             continue
