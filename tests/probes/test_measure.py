@@ -1,5 +1,6 @@
 """What is measured of a run's checkpoint, against exact answers of its chain and against fresh batches."""
 
+import copy
 from dataclasses import replace
 
 import jax
@@ -7,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from known_answers import Chain
+from test_scores import CustomNetwork
 
 from rollshape.envs.tabular import TabularMDP
 from rollshape.gradients import gram
 from rollshape.gradients.bias import bias
-from rollshape.gradients.intervals import Estimate, norm_estimate
+from rollshape.gradients.intervals import Estimate, estimate_squared_norm
 from rollshape.gradients.surface import surface
 from rollshape.gradients.traces import policy_traces, value_traces
 from rollshape.gradients.variance import variance
@@ -20,6 +22,8 @@ from rollshape.probes import measure
 from rollshape.probes.batches import collect_batches
 from rollshape.probes.collect import Source, Stream, estimate_advantages, open_source
 from rollshape.probes.quantities.critic import measure_targets
+from rollshape.probes.quantities.reset_phase import measure_reset_phase
+from rollshape.probes.quantities.step_noises import measure_step_noises
 from rollshape.probes.subject import Checkpoint
 from rollshape.training.streams import stream_key
 
@@ -54,7 +58,7 @@ def through_the_network(drawn: Source, chain: Chain, advantage: np.ndarray) -> n
         drawn.policy.network, drawn.policy.distribution, jnp.eye(states)[each_state], jnp.asarray(each_action)
     )
     weights = (chain.weights[:, None] * chain.policy * advantage).reshape(-1) * states * actions
-    one = gram.reshaped(gram.scaled(traces, jnp.asarray(weights, jnp.float32)), 1, (1, states * actions))
+    one = gram.reshape_traces(gram.scale_traces(traces, jnp.asarray(weights, jnp.float32)), 1, (1, states * actions))
     return np.asarray(gram.rows(one)[0], np.float64)
 
 
@@ -76,7 +80,7 @@ def test_the_reference_is_the_true_policy_gradient(
     truth = through_the_network(drawn, exact_chain, exact_chain.advantage)
     error = rows.std(0) / np.sqrt(len(rows))
     assert (np.abs(rows.mean(0) - truth) <= 5 * error + 1e-6).all()
-    assert near(norm_estimate(products(rows)), float(truth @ truth))
+    assert near(estimate_squared_norm(products(rows)), float(truth @ truth))
 
 
 def test_three_biases_of_a_run_against_the_exact_ones(
@@ -157,8 +161,8 @@ def test_targets_of_the_critic(checkpoint: Checkpoint, drawn: Source, stream: St
         assert near(point.bias, float(exact_chain.weights @ off))
         states = jnp.eye(len(off))
         factors = -2 * exact_chain.weights * off * len(off)
-        traces = gram.scaled(value_traces(drawn.policy.network, states), jnp.asarray(factors, jnp.float32))
-        exact = np.asarray(gram.rows(gram.reshaped(traces, 1, (1, len(off))))[0], np.float64)
+        traces = gram.scale_traces(value_traces(drawn.policy.network, states), jnp.asarray(factors, jnp.float32))
+        exact = np.asarray(gram.rows(gram.reshape_traces(traces, 1, (1, len(off))))[0], np.float64)
         assert near(point.gradient.bias2, float(exact @ exact))
     assert points[0].variance.value < points[1].variance.value
 
@@ -166,7 +170,7 @@ def test_targets_of_the_critic(checkpoint: Checkpoint, drawn: Source, stream: St
 def test_a_window_that_does_not_divide_the_rollout(checkpoint: Checkpoint, drawn: Source, stream: Stream) -> None:
     view = measure.policy_view(drawn.policy)
     four, weights = measure.policy_weights(checkpoint.estimator, stream, [4, 3])
-    assert weights.here.shape == (ENVS, 30)
+    assert weights.windowed.shape == (ENVS, 30)
     found = measure.measure_windows(view, stream, [four, weights])[1]
     cut = stream._replace(observation=stream.observation[:, :30], action=stream.action[:, :30])
     [same] = measure.measure_windows(view, cut, [weights])
@@ -187,3 +191,34 @@ def test_lengths_that_do_not_fit_together_are_measured_as_alone(
     for one, all_at_once in zip(measure.measure_windows(view, stream, weights), whole, strict=True):
         for name in ("window_norms", "row_gram", "bias_gram", "window_bias_gram"):
             np.testing.assert_allclose(getattr(one, name), getattr(all_at_once, name), rtol=1e-4, atol=1e-6)
+
+
+def test_a_network_without_traces_gives_the_same_statistics(
+    checkpoint: Checkpoint, drawn: Source, stream: Stream
+) -> None:
+    """Policy and critic, windows, lags and rows; then the quantities that branch and reset environments."""
+    custom = replace(drawn.policy, network=CustomNetwork(drawn.policy.network))
+    short = Stream(*(x[:64] for x in stream))
+    for view, weights_of in (
+        (measure.policy_view, measure.policy_weights),
+        (measure.critic_view, measure.critic_weights),
+    ):
+        weights = weights_of(checkpoint.estimator, short, (1, 4, 32))
+        expected, found = (measure.measure_windows(view(p), short, weights) for p in (drawn.policy, custom))
+        for one, other in zip(found, expected, strict=True):
+            for name in ("window_norms", "row_gram", "bias_gram", "window_bias_gram"):
+                scale = np.abs(getattr(other, name)).max()
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-5 * scale)
+        lags, other_lags = (measure.measure_lags(view(p), short, weights[1]) for p in (drawn.policy, custom))
+        np.testing.assert_allclose(other_lags, lags, rtol=1e-5, atol=1e-5 * np.abs(lags).max())
+    replaced = copy.copy(checkpoint)
+    replaced.policy = custom
+    noises, other_noises = (measure_step_noises(c, num_states=64).noises for c in (checkpoint, replaced))
+    assert noises is not None
+    assert other_noises is not None
+    assert other_noises.total.value == pytest.approx(noises.total.value, rel=1e-4)
+    assert other_noises.sampling.value == pytest.approx(noises.sampling.value, rel=1e-4)
+    phase, other_phase = (measure_reset_phase(c, num_envs=32, num_phases=2) for c in (checkpoint, replaced))
+    assert phase.between is not None
+    assert other_phase.between is not None
+    assert other_phase.between.value == pytest.approx(phase.between.value, rel=1e-4, abs=1e-8)

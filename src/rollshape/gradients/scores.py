@@ -51,7 +51,7 @@ def policy_rows(
     The fallback computes one gradient per window and keeps no gradient of a step.
     """
     if supports(network):
-        return gram.scaled(policy_traces(network, distribution, observations, actions), weights)
+        return gram.scale_traces(policy_traces(network, distribution, observations, actions), weights)
     parameters, log_prob = _log_prob_loss(network, distribution)
 
     def weighted(parameters: Any, step: tuple[Array, Array, Array]) -> Array:

@@ -18,11 +18,11 @@ from jax import Array
 from rollshape.agents.policy import Policy
 from rollshape.envs.host import Values
 from rollshape.geometry.divisors import divisors
-from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshaped, rows, scaled, step_norms
+from rollshape.gradients.gram import Trace, Traces, gram_blocks, reshape_traces, rows, scale_traces, step_norms
 from rollshape.gradients.intervals import Floats
 from rollshape.gradients.scores import policy_scores, value_scores
 from rollshape.gradients.variance import lag_products
-from rollshape.gradients.windows import Weights, Windows, cut, gathered, stacked
+from rollshape.gradients.windows import Weights, Windows, stack_weights, sum_windows, summarize_windows
 from rollshape.probes.collect import Stream, estimate_advantages
 from rollshape.probes.subject import Estimator
 
@@ -91,9 +91,9 @@ def _weights(lengths: Sequence[int], weight: Callable[..., Values]) -> list[Weig
     long, reference = weight(), weight(None, 1.0)
     weights = []
     for length in lengths:
-        here = weight(length)
-        size = here.shape[1]
-        weights.append(Weights(length, here, long[:, :size], reference[:, :size]))
+        windowed = weight(length)
+        size = windowed.shape[1]
+        weights.append(Weights(length, windowed, long[:, :size], reference[:, :size]))
     return weights
 
 
@@ -105,22 +105,23 @@ def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> l
     for first in range(0, len(weights), at_once):
         group = weights[first : first + at_once]
         lengths = tuple(w.num_steps for w in group)
-        parts = [cut(scores, lengths, part) for scores, part in chunked_scores(view, stream, stacked(group, steps))]
-        windows += gathered(group, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        stack = stack_weights(group, steps)
+        parts = [sum_windows(scores, lengths, part) for scores, part in chunked_scores(view, stream, stack)]
+        windows += summarize_windows(group, *(np.concatenate(part) for part in zip(*parts, strict=True)))
     return windows
 
 
 def measure_lags(view: View, stream: Stream, weights: Weights) -> Floats:
     """Return ⟨g_t, g_{t+k}⟩ within windows of T steps, means over every environment's windows, [N, T]."""
     extra = 8 * weights.num_steps  # Gram blocks and their diagonals
-    parts = chunked_scores(view, stream, weights.here, extra=extra)
-    lags = [_lags(scores, here, weights.num_steps) for scores, here in parts]
+    parts = chunked_scores(view, stream, weights.windowed, extra=extra)
+    lags = [_lags(scores, part, weights.num_steps) for scores, part in parts]
     return np.concatenate(lags).astype(np.float64)
 
 
 def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:
     """Return the mean |g_t|² of every environment, [N]."""
-    norms = [_step_norms(scores, here) for scores, here in chunked_scores(view, stream, weights.here)]
+    norms = [_step_norms(scores, part) for scores, part in chunked_scores(view, stream, weights.windowed)]
     return np.concatenate(norms).astype(np.float64)
 
 
@@ -150,17 +151,17 @@ def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
 
 @jax.jit
 def _rows(scores: Traces, weights: Array) -> Array:
-    return rows(scaled(scores, weights))
+    return rows(scale_traces(scores, weights))
 
 
 @jax.jit
 def _step_norms(scores: Traces, weights: Array) -> Array:
-    return step_norms(scaled(scores, weights)).mean(1)
+    return step_norms(scale_traces(scores, weights)).mean(1)
 
 
 @partial(jax.jit, static_argnums=2)
 def _lags(scores: Traces, weights: Array, num_steps: int) -> Array:
     """Return the lag products of every environment, [n, T]."""
     envs, steps = weights.shape
-    windows = reshaped(scaled(scores, weights), 2, (envs * (steps // num_steps), num_steps))
+    windows = reshape_traces(scale_traces(scores, weights), 2, (envs * (steps // num_steps), num_steps))
     return lag_products(gram_blocks(windows)).reshape(envs, -1, num_steps).mean(1)

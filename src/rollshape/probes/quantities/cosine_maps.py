@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rollshape.gradients.cosine import cosines
-from rollshape.gradients.gram import gram, reshaped, scaled
+from rollshape.gradients.gram import gram, reshape_traces, scale_traces
 from rollshape.gradients.intervals import Floats
 from rollshape.probes.batches import draw_windows
 from rollshape.probes.collect import Stream, estimate_advantages
@@ -80,7 +80,7 @@ def measure(context: ProbeContext) -> list[CosineMap]:
         count = NUM_BATCHES * envs
         advantage = estimate_advantages(context.checkpoint.estimator, stream, steps)[0][:count, :steps]
         scores = context.view.scores(observation[:count, :steps], action[:count, :steps])
-        gradients = reshaped(scaled(scores, jnp.asarray(advantage)), 2, (NUM_BATCHES, envs * steps))
+        gradients = reshape_traces(scale_traces(scores, jnp.asarray(advantage)), 2, (NUM_BATCHES, envs * steps))
         batches = [tuple(jax.tree.map(lambda x, k=k: x[k], trace) for trace in gradients) for k in range(NUM_BATCHES)]
         squares = [np.diag(gram(batch, batch)) for batch in batches]
         cosine = [cosines(gram(batches[0], b), squares[0], square) for b, square in zip(batches, squares, strict=True)]

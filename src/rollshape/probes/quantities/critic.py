@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rollshape.gradients.intervals import Estimate, Resampled
+from rollshape.gradients.intervals import Bootstrap, Estimate
 from rollshape.gradients.noise_scale import NoiseScales, noise_scales
 from rollshape.gradients.surface import Point, surface
 from rollshape.probes.collect import Stream, estimate_advantages
@@ -84,7 +84,7 @@ def measure_targets(
             "residual": residual.mean(1),
             "square": (residual**2).mean(1),
         }
-        resampled = Resampled(means, {}, rng)
+        resampled = Bootstrap(means, {}, rng)
         targets.append(
             TargetPoint(
                 point.num_steps,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rollshape.gradients.cosine import coherence
-from rollshape.gradients.intervals import Estimate, Floats, jackknifed, norm_estimate
+from rollshape.gradients.intervals import Estimate, Floats, estimate_squared_norm, jackknife
 from rollshape.gradients.windows import products
 from rollshape.probes.quantities.quantity import Quantity
 
@@ -48,7 +48,7 @@ class Direction:
 def new_direction(update: int, rows: Floats) -> Direction:
     """Return the direction from the rows of the reference, [N, P]."""
     parts = np.array_split(rows, GROUPS)
-    signal = norm_estimate(products(rows)).low > 0
+    signal = estimate_squared_norm(products(rows)).low > 0
     return Direction(update, np.stack([part.mean(0, dtype=np.float64) for part in parts]), signal)
 
 
@@ -73,7 +73,7 @@ def measure_horizon(directions: Sequence[Direction], stored: Sequence[int]) -> H
     updates = [direction.update for direction in usable]
     value = coherence(_between(gram), updates)
     left_out = [coherence(_between(np.delete(np.delete(gram, g, 1), g, 3)), updates) for g in range(GROUPS)]
-    estimate: Estimate = jackknifed(value, np.asarray(left_out)[:, None])[0]
+    estimate: Estimate = jackknife(value, np.asarray(left_out)[:, None])[0]
     return Horizon(estimate.value, max(estimate.low, 1.0), max(estimate.high, 1.0), "measured", tuple(updates))
 
 

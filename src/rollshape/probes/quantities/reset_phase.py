@@ -24,7 +24,7 @@ from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start
 from rollshape.formatting import format_number
 from rollshape.gradients import gram
-from rollshape.gradients.intervals import Estimate, Floats, norm_estimate, squared_norm
+from rollshape.gradients.intervals import Estimate, Floats, estimate_squared_norm, squared_norm
 from rollshape.gradients.scores import policy_rows
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_fields
@@ -145,8 +145,10 @@ def compare_phases(
         grams.append(differences)
         variance = float(np.trace(rows) / len(rows) - squared_norm(rows)) / plan.num_envs
         entropy = float(entropy_of(phase_histogram(window.steps, horizon, window.steps >= 0)))
-        phases.append(Phase(update, (update - 1) * plan.num_steps, norm_estimate(differences), variance, entropy))
-    between = norm_estimate(np.mean(grams, axis=0))  # rows of all phases side by side are one row
+        phases.append(
+            Phase(update, (update - 1) * plan.num_steps, estimate_squared_norm(differences), variance, entropy)
+        )
+    between = estimate_squared_norm(np.mean(grams, axis=0))  # rows of all phases side by side are one row
     within = float(np.mean([phase.variance for phase in phases]))
     total = cluster_variance(_grams(policy, staggered, staggered)[0], np.random.default_rng(0))[0]
     return ResetPhase(

@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 from rollshape.agents.sac import Network, soft_policy
 from rollshape.errors import RequestError
 from rollshape.formatting import format_number
-from rollshape.gradients.intervals import Estimate, norm_estimate
+from rollshape.gradients.intervals import Estimate, estimate_squared_norm
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, ORANGE, error_bars, new_figure
@@ -96,7 +96,7 @@ def reward_gradient_surface(
                 rrd_sample_size=size,
                 num_subsequences=count,
                 variance=_multiply(total, draws / count),
-                bias2=Estimate(0.0, 0.0, 0.0) if unbiased else norm_estimate(plain[1]),
+                bias2=Estimate(0.0, 0.0, 0.0) if unbiased else estimate_squared_norm(plain[1]),
                 squared_norm=norm,
             )
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from rollshape.formatting import format_number
 from rollshape.gradients.intervals import Estimate
-from rollshape.gradients.variance import Variance, collected_variance
+from rollshape.gradients.variance import Variance, empirical_variance
 from rollshape.probes.documents import interval, read_estimate, read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, GRAY, GREEN, INTERVAL, ORANGE, error_bars, new_figure
 from rollshape.probes.quantities.quantity import Quantity
@@ -30,7 +30,7 @@ def measure(context: ProbeContext) -> Variance:
 
 def measure_collected(context: ProbeContext) -> Estimate:
     """Return the variance over independently collected batches, to compare with the estimate."""
-    return collected_variance(context.batches.gradients)
+    return empirical_variance(context.batches.gradients)
 
 
 def to_dict(probe: Probe) -> dict[str, Any]:
