@@ -30,13 +30,13 @@ def show(probe: ProbeResult) -> None:
 
 
 def _format_table(table: Table) -> str:
-    """Return plain columns, as wide as their cells."""
+    """Return plain columns, as wide as their cells; numbers are right-aligned, labels (columns without title) left."""
     lines = (table.columns, *table.rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
+    aligned = ["<", *("<" if title == "" else ">" for title in table.columns[1:])]
     text = []
     for line in lines:
-        first, *rest = zip(line, widths, strict=True)
-        cells = [f"{first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in rest)]
+        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(line, aligned, widths, strict=True)]
         text.append(escape("  ".join(cells).rstrip()))
     return "\n".join([f"[bold]{escape(table.title)}[/]", *text])
 

@@ -226,7 +226,7 @@ def sentences(probe: Probe) -> list[str]:
     return [
         "If all environments were reset at the same time, every update would contain only one part of an episode: a "
         f"squared gradient error of {format_estimate(result.between)} that more environments do not reduce, as much "
-        f"as the noise of a {format_number(result.envs_of_balance)}×{result.num_steps:,} batch."
+        f"as the noise of {format_number(round(result.envs_of_balance))} environments × {result.num_steps:,} steps."
     ]
 
 

@@ -101,7 +101,7 @@ def tables(probe: Probe) -> list[Table]:
         marks = {
             "run": point is probe.own,
             "best": point is probe.best,
-            "best over h": point is probe.best_over_horizon,
+            "best over h": horizon != 1 and point is probe.best_over_horizon,
         }
         label = ", ".join(mark for mark, applies in marks.items() if applies)
         over_horizon = () if horizon == 1 else format_cells(point.score)
@@ -115,7 +115,9 @@ def tables(probe: Probe) -> list[Table]:
     note = f"Not measured (T is longer than the probe): {', '.join(map(str, omitted))}." if omitted else ""
     return [
         Table(f"Squared gradient error of every split of {size:,} steps: bias² + variance/h", columns, errors, note),
-        Table("Its parts", ("N×T", "variance", "95 %", "bias²", "95 %", "of truncation"), parts),
+        Table(
+            "Variance and bias² of every split", ("N×T", "variance", "95 %", "bias²", "95 %", "from truncation"), parts
+        ),
     ]
 
 
@@ -148,7 +150,7 @@ def _bar_figure(probe: Probe) -> Figure:
             label.set_fontweight("bold" if id(point) in marks else "normal")
         axis.set_title(title, fontsize=9)
     axes[0].set_ylabel("squared error of the gradient")
-    axes[0].legend(fontsize=8, frameon=False, loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside right upper")
     return figure
 
 

@@ -118,7 +118,8 @@ def figures(probe: Probe) -> dict[str, Figure]:
 
 def _variance_figure(probe: Probe) -> Figure:
     shape, variance = probe.geometry, probe.variance
-    figure = new_figure(probe, f"Gradient variance of a {format_shape(shape)} batch", INTERVAL, (6.0, 4.5))
+    uncertainty = INTERVAL if probe.collected is None else f"{INTERVAL} (collected batches: over batches)"
+    figure = new_figure(probe, f"Gradient variance of a {format_shape(shape)} batch", uncertainty, (6.0, 4.5))
     axis = figure.subplots()
     bars = {
         "total": variance.total, "individual\nsteps": variance.individual,
