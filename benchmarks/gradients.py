@@ -58,12 +58,12 @@ def loss(params, obs, act, adv):
     return (log_prob.gather(-1, act[..., None])[..., 0] * adv).mean()
 def full():
     grad(loss)(params, obs, act, adv)
-each = vmap(grad(loss), (None, 0, 0, 0))
+per_sample = vmap(grad(loss), (None, 0, 0, 0))
 def gram():
     for e in range(0, n, 32):
         at = slice(e * t, (e + 32) * t)
-        found = each(params, obs[at], act[at], adv[at])
-        rows = torch.cat([x.reshape(32, t, -1) for x in found.values()], -1)
+        gradients = per_sample(params, obs[at], act[at], adv[at])
+        rows = torch.cat([x.reshape(32, t, -1) for x in gradients.values()], -1)
         rows @ rows.transpose(1, 2)
 def seconds(f):
     started = time.perf_counter(); f(); return time.perf_counter() - started
@@ -127,7 +127,7 @@ def time_alternating(actions: dict[str, Callable[[], Any]], repeats: int) -> dic
 
 def gram_cost(repeats: int) -> bool:
     data = Data(256, 32)
-    found = time_alternating(
+    seconds = time_alternating(
         {
             "full": lambda: full_gradient(data.model, data.steps),
             "traces": lambda: statistics_by_traces(data.model, data.steps),
@@ -135,15 +135,15 @@ def gram_cost(repeats: int) -> bool:
         },
         repeats,
     )
-    ratio = found["traces"] / found["full"]
-    print(f"256×32, 64-64 actor: one full-batch gradient {1e3 * found['full']:.1f} ms")
+    ratio = seconds["traces"] / seconds["full"]
+    print(f"256×32, 64-64 actor: one full-batch gradient {1e3 * seconds['full']:.1f} ms")
     print(f"  Gram blocks, variance, all lags        {ratio:6.2f} ×   (limit {GRAM_BAR})")
-    print(f"  Gram blocks by vmap(grad)              {found['vmap'] / found['full']:6.2f} ×")
+    print(f"  Gram blocks by vmap(grad)              {seconds['vmap'] / seconds['full']:6.2f} ×")
     if PEERS.exists():
         command = [str(PEERS), "-W", "ignore", "-c", TORCH, str(repeats)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        full, each = json.loads(output.splitlines()[-1])
-        print(f"  Gram blocks by torch.func              {each / full:6.2f} ×   of torch's {1e3 * full:.1f} ms")
+        full, per_sample = json.loads(output.splitlines()[-1])
+        print(f"  Gram blocks by torch.func              {per_sample / full:6.2f} ×   of torch's {1e3 * full:.1f} ms")
     return ratio <= GRAM_BAR
 
 
@@ -183,10 +183,10 @@ def surface_cost(envs: int, steps: int, repeats: int) -> dict[str, float]:
     before = peak_bytes()
     jax.block_until_ready(whole_surface(data))
     grown = peak_bytes() - before
-    found = time_alternating(
+    seconds = time_alternating(
         {"full": lambda: full_gradient(data.model, data.steps), "surface": lambda: whole_surface(data)}, repeats
     )
-    return {**found, "peak": grown}
+    return {**seconds, "peak": grown}
 
 
 def peak_bytes() -> int:
@@ -196,13 +196,13 @@ def peak_bytes() -> int:
 def measure_surface(envs: int, steps: int, repeats: int) -> bool:
     """Measure in a separate process, whose peak memory is that of the surface alone."""
     command = [sys.executable, __file__, "surface", str(envs), str(steps), str(repeats)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-    ratio, data = found["surface"] / found["full"], Data(1, 1)
+    seconds = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    ratio, data = seconds["surface"] / seconds["full"], Data(1, 1)
     width = sum(t.inputs.size + t.errors.size for t in compute_traces(data.model, data.observations, data.actions))
-    print(f"{envs}×{steps}: one full-batch gradient {1e3 * found['full']:.0f} ms")
+    print(f"{envs}×{steps}: one full-batch gradient {1e3 * seconds['full']:.0f} ms")
     print(f"  the surface of all T = 1, 2 … {steps}       {ratio:6.1f} ×   (limit {SURFACE_BAR:.0f})")
-    print(f"  its peak memory                        {found['peak'] / 1e9:6.2f} GB, "
-          f"{found['peak'] / (4 * width * envs * steps):.1f} × its traces")  # fmt: skip
+    print(f"  its peak memory                        {seconds['peak'] / 1e9:6.2f} GB, "
+          f"{seconds['peak'] / (4 * width * envs * steps):.1f} × its traces")  # fmt: skip
     return bool(ratio <= SURFACE_BAR)
 
 

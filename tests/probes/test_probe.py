@@ -70,7 +70,7 @@ def test_the_estimator_is_stated(document: dict[str, Any]) -> None:
 def test_parts_agree_with_each_other(probe: Probe, document: dict[str, Any]) -> None:
     noise = document["variance"]
     assert noise["total"] == pytest.approx(noise["individual"] + noise["covariance"])
-    own = probe.own
+    own = probe.run_point
     assert own is not None
     assert noise["total"] == pytest.approx(own.variance.value, rel=1e-3)
     assert document["effective_sample_size"] == pytest.approx(32 * noise["individual"] / noise["total"])

@@ -268,12 +268,12 @@ def _advantages(estimator: Estimator, stream: Stream, edge: Values, lam: float) 
 
     One program thus serves every T and λ.
     """
-    cut = edge & ~stream.terminated & ~stream.truncated
+    is_cut = edge & ~stream.terminated & ~stream.truncated
     unused: Any = None
     rollout = Rollout(
         observation=unused, raw_observation=None, action=unused, log_prob=unused, value=stream.value[:, :-1].T,
-        reward=stream.reward.T, terminated=stream.terminated.T, truncated=(stream.truncated | cut).T,
-        final_value=jnp.where(cut, stream.value[:, 1:], stream.final_value).T, steps=unused, episode_return=unused,
+        reward=stream.reward.T, terminated=stream.terminated.T, truncated=(stream.truncated | is_cut).T,
+        final_value=jnp.where(is_cut, stream.value[:, 1:], stream.final_value).T, steps=unused, episode_return=unused,
         episode_length=unused, last_value=stream.value[:, -1],
     )  # fmt: skip
     advantage, target = estimator.advantages(rollout, lam)

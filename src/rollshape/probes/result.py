@@ -138,7 +138,7 @@ class Probe(ProbeResult):
         return min(self.surface, key=lambda point: point.score.value)
 
     @property
-    def own(self) -> Point | None:
+    def run_point(self) -> Point | None:
         """The shape of the run, if it is a split of the rollout_size."""
         shape = (self.geometry.num_envs, self.geometry.num_steps)
         return next((point for point in self.surface if (point.num_envs, point.num_steps) == shape), None)

@@ -56,18 +56,18 @@ def given_horizon(updates: float) -> Horizon:
     return Horizon(updates, None, None, "given")
 
 
-def measure_horizon(directions: Sequence[Direction], stored: Sequence[int]) -> Horizon:
-    """Return h with a jackknife interval over groups of environments; `stored` are the updates of the checkpoints."""
-    if len(stored) < 2:
+def measure_horizon(directions: Sequence[Direction], checkpoints: Sequence[int]) -> Horizon:
+    """Return h with a jackknife interval over groups of environments; `checkpoints` are their updates."""
+    if len(checkpoints) < 2:
         reason = "the run has stored only one checkpoint; train with --keep-checkpoints to measure it"
-        return Horizon(None, None, None, "none", tuple(stored), reason)
+        return Horizon(None, None, None, "none", tuple(checkpoints), reason)
     usable = [direction for direction in directions if direction.signal]
     if len(usable) < 2:
         reason = (
             "no signal: the reference gradient is significantly different from zero at "
-            f"{len(usable)} of {len(stored)} checkpoints"
+            f"{len(usable)} of {len(checkpoints)} checkpoints"
         )
-        return Horizon(None, None, None, "none", tuple(stored), reason)
+        return Horizon(None, None, None, "none", tuple(checkpoints), reason)
     groups = np.stack([direction.groups for direction in usable])  # [J, G, P]
     gram = np.einsum("jgp,khp->jgkh", groups, groups, optimize=True)
     updates = [direction.update for direction in usable]

@@ -203,8 +203,8 @@ def _grams(policy: Policy, window: Window, staggered: Window) -> tuple[Array, Ar
         policy_rows(policy.network, policy.distribution, w.observation, w.action, w.advantage)
         for w in (window, staggered)
     )
-    own, cross = gram.row_gram(rows), gram.row_gram(rows, others)
-    return own, own - cross - cross.T + gram.row_gram(others)
+    row_gram, cross = gram.row_gram(rows), gram.row_gram(rows, others)
+    return row_gram, row_gram - cross - cross.T + gram.row_gram(others)
 
 
 def to_dict(probe: Probe) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def tables(probe: Probe) -> list[Table]:
     errors, parts = [], []
     for point in probe.surface:
         marks = {
-            "run": point is probe.own,
+            "run": point is probe.run_point,
             "best": point is probe.best,
             "best over h": horizon != 1 and point is probe.best_over_horizon,
         }
@@ -143,7 +143,7 @@ def _bar_figure(probe: Probe) -> Figure:
         axis.bar(
             places, noise, bottom=bias2, color=BLUE, label="variance/h", yerr=error["yerr"], ecolor=GRAY, capsize=2
         )
-        marks = {id(probe.own): " (run)", id(best): " (best, run)" if best is probe.own else " (best)"}
+        marks = {id(probe.run_point): " (run)", id(best): " (best, run)" if best is probe.run_point else " (best)"}
         labels = [format_shape(point) + marks.get(id(point), "") for point in probe.surface]
         axis.set_xticks(places, labels, rotation=60, ha="right", fontsize=8)
         for point, label in zip(probe.surface, axis.get_xticklabels(), strict=True):
@@ -178,7 +178,7 @@ def _heat_map(probe: Probe) -> Figure:
             axis.scatter(*place, marker=marker, s=90, facecolors="none", edgecolors="red", label=label)
 
     mark(probe.best_over_horizon, "o", f"best split of {probe.geometry.rollout_size:,} steps")
-    mark(probe.own, "s", "the run's shape")
+    mark(probe.run_point, "s", "the run's shape")
     axis.legend(fontsize=8, loc="upper right")
     return figure
 
