@@ -1,4 +1,4 @@
-"""How often the nominal 95 % intervals hold the truth, beside those of bootstrap percentiles.
+"""Coverage of the nominal 95 % intervals, compared with bootstrap percentiles.
 
 Run: .venv/bin/python benchmarks/coverage.py [repeats]
 """
@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "gradients"))
 from known_answers import AR1, Chain, delayed, lake
 
 from rollshape.gradients import gram
-from rollshape.gradients.intervals import Resampled, norm_estimate
+from rollshape.gradients.intervals import Bootstrap, estimate_squared_norm
 
 QUANTITIES = ("total", "Term 1", "Term 2", "ESS", "|G|²")
 
 
 def statistics(envs: int, steps: int) -> list[tuple[Callable, bool]]:
-    """(statistic, whether positive) of all quantities but the last."""
+    """Return (statistic, whether it is positive) of all quantities but the last."""
     return [
         (lambda q: (q["row"] - q["norm"]) / envs, True),
         (lambda q: (q["step"] - q["norm"]) / (envs * steps), True),
@@ -31,13 +31,13 @@ def statistics(envs: int, steps: int) -> list[tuple[Callable, bool]]:
     ]
 
 
-def drawn(stream: AR1 | Chain, rng: np.random.Generator, envs: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean squared norm of a step [N] and rows [N, P]."""
+def draw_sample(stream: AR1 | Chain, rng: np.random.Generator, envs: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean squared norm of a step [N] and rows [N, P]."""
     if isinstance(stream, AR1):
         g = stream.draw(rng, envs, steps)
         return (g**2).sum(-1).mean(1), g.mean(1)
     walk = stream.draw(rng, envs, steps)
-    traces = gram.scaled(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
+    traces = gram.scale_traces(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
     squares = (walk.true_advantages() ** 2) * (np.asarray(walk.score_traces()[0].errors) ** 2).sum(-1)
     return squares.mean(1), np.asarray(gram.rows(traces), np.float64)
 
@@ -54,18 +54,18 @@ def truths(stream: AR1 | Chain, envs: int, steps: int) -> list[float]:
 
 
 def coverage(stream: AR1 | Chain, envs: int, steps: int, repeats: int) -> tuple[np.ndarray, np.ndarray]:
-    """Share of repeats whose interval holds the truth: ours, and the percentiles'."""
+    """Return the share of repeats whose interval contains the truth: ours, and percentiles."""
     rng, truth = np.random.default_rng(0), truths(stream, envs, steps)
     ours, percentiles = np.zeros((2, len(QUANTITIES)))
     for _ in range(repeats):
-        squares, rows = drawn(stream, rng, envs, steps)
+        squares, rows = draw_sample(stream, rng, envs, steps)
         products = rows @ rows.T
-        resampled = Resampled({"step": squares, "row": np.diag(products)}, {"norm": products}, rng)
-        asked = statistics(envs, steps)
-        estimates = [*(resampled.estimate(f, positive=p) for f, p in asked), norm_estimate(products)]
+        bootstrap = Bootstrap({"step": squares, "row": np.diag(products)}, {"norm": products}, rng)
+        functions = statistics(envs, steps)
+        estimates = [*(bootstrap.estimate(f, positive=p) for f, p in functions), estimate_squared_norm(products)]
         ours += [t in e for e, t in zip(estimates, truth, strict=True)]
-        for i, f in enumerate([*(f for f, _ in asked), lambda q: q["norm"]]):
-            low, high = np.quantile(f(resampled._resamples), [0.025, 0.975])
+        for i, f in enumerate([*(f for f, _ in functions), lambda q: q["norm"]]):
+            low, high = np.quantile(f(bootstrap._resamples), [0.025, 0.975])
             percentiles[i] += low <= truth[i] <= high
     return ours / repeats, percentiles / repeats
 

@@ -1,7 +1,7 @@
-"""What gradient statistics cost, in full-batch gradients of the same data, and what the monitor costs training.
+"""Cost of gradient statistics, in full-batch gradients of the same data, and overhead of the monitor in training.
 
-All ratios are of medians of runs that take turns, in one process. torch.func's per-sample gradients run in the peers'
-environment (`make test-peers` sets it up), beside a full-batch gradient of torch's own.
+All ratios are of medians of alternating runs in one process. The per-sample gradients of torch.func run in the peers'
+environment (`make test-peers` creates it) and are compared with a full-batch gradient in torch.
 Run: make bench-gradients
 """
 
@@ -25,7 +25,9 @@ from jax import Array
 
 from rollshape.agents.distributions import Categorical
 from rollshape.agents.networks import ActorCritic
+from rollshape.agents.policy import Policy
 from rollshape.agents.returns import gae
+from rollshape.algorithms.parallel import reserve_devices
 from rollshape.envs.registry import make
 from rollshape.envs.spaces import Discrete, Observation
 from rollshape.gradients import autodiff, gram
@@ -35,8 +37,7 @@ from rollshape.gradients.variance import Components, components, lag_products
 from rollshape.gradients.windows import Weights
 from rollshape.probes.collect import Stream
 from rollshape.probes.measure import measure_windows, policy_view
-from rollshape.training.functional_trainer import FunctionalTrainer
-from rollshape.training.shards import reserve_devices
+from rollshape.training.compiled_driver import CompiledDriver
 from rollshape.training.spec import Spec
 
 PEERS = Path(__file__).parents[1] / ".venv-peers" / "bin" / "python"
@@ -57,12 +58,12 @@ def loss(params, obs, act, adv):
     return (log_prob.gather(-1, act[..., None])[..., 0] * adv).mean()
 def full():
     grad(loss)(params, obs, act, adv)
-each = vmap(grad(loss), (None, 0, 0, 0))
+per_sample = vmap(grad(loss), (None, 0, 0, 0))
 def gram():
     for e in range(0, n, 32):
         at = slice(e * t, (e + 32) * t)
-        found = each(params, obs[at], act[at], adv[at])
-        rows = torch.cat([x.reshape(32, t, -1) for x in found.values()], -1)
+        gradients = per_sample(params, obs[at], act[at], adv[at])
+        rows = torch.cat([x.reshape(32, t, -1) for x in gradients.values()], -1)
         rows @ rows.transpose(1, 2)
 def seconds(f):
     started = time.perf_counter(); f(); return time.perf_counter() - started
@@ -101,9 +102,9 @@ def full_gradient(model: ActorCritic, steps: tuple[Array, Array, Array]) -> Any:
 
 @jax.jit
 def statistics_by_traces(model: ActorCritic, steps: tuple[Array, Array, Array]) -> Components:
-    """All T×T Gram blocks, Terms 1 and 2, all lags."""
+    """Compute all T×T Gram blocks, both terms of the variance and all lags."""
     observations, actions, advantages = steps
-    traces = gram.scaled(policy_traces(model, POLICY, observations, actions), advantages)
+    traces = gram.scale_traces(policy_traces(model, POLICY, observations, actions), advantages)
     return components(lag_products(gram.gram_blocks(traces)), gram.squared_norm(gram.mean_gradient(traces)))
 
 
@@ -112,8 +113,8 @@ def gram_by_vmap(model: ActorCritic, steps: tuple[Array, Array, Array]) -> Array
     return autodiff.gram_blocks(loss, model.actor, steps)
 
 
-def in_turns(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, one after the other, again and again; the first round compiles."""
+def time_alternating(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median seconds of every action; they alternate, and the first round compiles."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for i in range(repeats + 1):
         for name, action in actions.items():
@@ -126,7 +127,7 @@ def in_turns(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, f
 
 def gram_cost(repeats: int) -> bool:
     data = Data(256, 32)
-    found = in_turns(
+    seconds = time_alternating(
         {
             "full": lambda: full_gradient(data.model, data.steps),
             "traces": lambda: statistics_by_traces(data.model, data.steps),
@@ -134,21 +135,21 @@ def gram_cost(repeats: int) -> bool:
         },
         repeats,
     )
-    ratio = found["traces"] / found["full"]
-    print(f"256×32, 64-64 actor: one full-batch gradient {1e3 * found['full']:.1f} ms")
-    print(f"  Gram blocks, Terms 1 and 2, all lags   {ratio:6.2f} ×   (bar {GRAM_BAR})")
-    print(f"  Gram blocks by vmap(grad)              {found['vmap'] / found['full']:6.2f} ×")
+    ratio = seconds["traces"] / seconds["full"]
+    print(f"256×32, 64-64 actor: one full-batch gradient {1e3 * seconds['full']:.1f} ms")
+    print(f"  Gram blocks, variance, all lags        {ratio:6.2f} ×   (limit {GRAM_BAR})")
+    print(f"  Gram blocks by vmap(grad)              {seconds['vmap'] / seconds['full']:6.2f} ×")
     if PEERS.exists():
         command = [str(PEERS), "-W", "ignore", "-c", TORCH, str(repeats)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        full, each = json.loads(output.splitlines()[-1])
-        print(f"  Gram blocks by torch.func              {each / full:6.2f} ×   of torch's {1e3 * full:.1f} ms")
+        full, per_sample = json.loads(output.splitlines()[-1])
+        print(f"  Gram blocks by torch.func              {per_sample / full:6.2f} ×   of torch's {1e3 * full:.1f} ms")
     return ratio <= GRAM_BAR
 
 
 @partial(jax.jit, static_argnums=(3, 4))
 def window_advantages(rewards: Array, values: Array, last: Array, steps: int, lam: float) -> Array:
-    """GAE of windows of T steps, each ended at its own edge, [N, T₀]."""
+    """Return the GAE of windows of T steps, truncated at the edge of each, [N, T₀]."""
     shape = rewards.shape
     following = jnp.concatenate([values[:, 1:], last[:, None]], 1)
     never = jnp.zeros((rewards.size // steps, steps), bool)
@@ -157,7 +158,7 @@ def window_advantages(rewards: Array, values: Array, last: Array, steps: int, la
 
 
 def whole_surface(data: Data) -> Any:
-    """Every T that is a power of two, for rollouts of 8192: traces, advantages, windows, points with intervals."""
+    """Compute the surface of rollouts of 8192 at every T that is a power of two, with intervals."""
     envs, longest = data.advantages.shape
     rewards, values = data.advantages, data.observations[..., 0]
     estimate = partial(window_advantages, rewards, values, jnp.zeros(envs))
@@ -165,13 +166,15 @@ def whole_surface(data: Data) -> Any:
     weights = [
         Weights(steps, estimate(steps, 0.95), long, reference) for steps in (2**i for i in range(longest.bit_length()))
     ]
-    blank: Any = None
-    stream = Stream(data.observations, data.actions, *[blank] * 6)
-    surface(8192, measure_windows(policy_view(data.model, POLICY), stream, weights), np.random.default_rng(0))
+    unused: Any = None
+    stream = Stream(data.observations, data.actions, *[unused] * 6)
+    surface(
+        8192, measure_windows(policy_view(Policy(data.model, None, POLICY)), stream, weights), np.random.default_rng(0)
+    )
     return long
 
 
-traced = jax.jit(lambda model, observations, actions: policy_traces(model, POLICY, observations, actions))
+compute_traces = jax.jit(lambda model, observations, actions: policy_traces(model, POLICY, observations, actions))
 
 
 def surface_cost(envs: int, steps: int, repeats: int) -> dict[str, float]:
@@ -180,49 +183,51 @@ def surface_cost(envs: int, steps: int, repeats: int) -> dict[str, float]:
     before = peak_bytes()
     jax.block_until_ready(whole_surface(data))
     grown = peak_bytes() - before
-    found = in_turns(
+    seconds = time_alternating(
         {"full": lambda: full_gradient(data.model, data.steps), "surface": lambda: whole_surface(data)}, repeats
     )
-    return {**found, "peak": grown}
+    return {**seconds, "peak": grown}
 
 
 def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def shown_surface(envs: int, steps: int, repeats: int) -> bool:
-    """In a process of its own, whose peak is only this."""
+def measure_surface(envs: int, steps: int, repeats: int) -> bool:
+    """Measure in a separate process, whose peak memory is that of the surface alone."""
     command = [sys.executable, __file__, "surface", str(envs), str(steps), str(repeats)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-    ratio, data = found["surface"] / found["full"], Data(1, 1)
-    width = sum(t.inputs.size + t.errors.size for t in traced(data.model, data.observations, data.actions))
-    print(f"{envs}×{steps}: one full-batch gradient {1e3 * found['full']:.0f} ms")
-    print(f"  the surface of all T = 1, 2 … {steps}       {ratio:6.1f} ×   (bar {SURFACE_BAR:.0f})")
-    print(f"  its peak memory                        {found['peak'] / 1e9:6.2f} GB, "
-          f"{found['peak'] / (4 * width * envs * steps):.1f} × its traces")  # fmt: skip
+    seconds = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    ratio, data = seconds["surface"] / seconds["full"], Data(1, 1)
+    width = sum(t.inputs.size + t.errors.size for t in compute_traces(data.model, data.observations, data.actions))
+    print(f"{envs}×{steps}: one full-batch gradient {1e3 * seconds['full']:.0f} ms")
+    print(f"  the surface of all T = 1, 2 … {steps}       {ratio:6.1f} ×   (limit {SURFACE_BAR:.0f})")
+    print(f"  its peak memory                        {seconds['peak'] / 1e9:6.2f} GB, "
+          f"{seconds['peak'] / (4 * width * envs * steps):.1f} × its traces")  # fmt: skip
     return bool(ratio <= SURFACE_BAR)
 
 
 def monitor_cost(repeats: int) -> bool:
-    """Training with and without it, intervals taking turns."""
+    """Compare training with and without the monitor, in alternating intervals."""
     met = True
     for shape, interval in MONITORED:
         envs, steps = (int(part) for part in shape.split("x"))
         runs = []
-        for watched in (False, True):
+        for monitored in (False, True):
             spec = Spec(num_envs=envs, num_steps=steps, num_minibatches=4, num_epochs=4, total_timesteps=2**40,
-                        monitor_gradients=watched)  # fmt: skip
-            trainer = FunctionalTrainer(spec, spec.plan(), make(spec.env), interval)
-            runs.append([trainer, trainer.start(), []])
+                        monitor_gradients=monitored)  # fmt: skip
+            driver = CompiledDriver(spec, spec.plan(), make(spec.env), interval)
+            runs.append([driver, driver.start(), []])
         for i in range(repeats + 2):
             for run in runs:
-                trainer, state, times = run
-                run[1], _, spent = trainer.advance(state, interval)
+                driver, state, times = run
+                run[1], _, spent = driver.advance(state, interval)
                 times.extend([sum(spent)] * (i > 1))
-        plain, watched_s = (statistics.median(times) for _, _, times in runs)
-        overhead = watched_s / plain - 1
+        plain, with_monitor = (statistics.median(times) for _, _, times in runs)
+        overhead = with_monitor / plain - 1
         met = met and overhead <= MONITOR_BAR
-        print(f"  monitor at {shape:>8}, {interval} updates a row   {100 * overhead:6.1f} %   (bar {MONITOR_BAR:.0%})")
+        print(
+            f"  monitor at {shape:>8}, {interval} updates per row {100 * overhead:6.1f} %   (limit {MONITOR_BAR:.0%})"
+        )
     return met
 
 
@@ -231,10 +236,10 @@ def main() -> int:
         print(json.dumps(surface_cost(*(int(x) for x in sys.argv[2:5]))))
         return 0
     reserve_devices()
-    quick = "--quick" in sys.argv  # to see that it runs
+    quick = "--quick" in sys.argv  # to check that it runs
     met = [
         gram_cost(3 if quick else 40),
-        shown_surface(*((64, 32, 1) if quick else (1024, 256, 3))),
+        measure_surface(*((64, 32, 1) if quick else (1024, 256, 3))),
         monitor_cost(3 if quick else 100),
     ]
     return 0 if all(met) else 1

@@ -1,8 +1,8 @@
-"""The surface that one probe predicts, against independent batches that are collected at every shape.
+"""Compare the surface predicted by one probe with independent batches collected at every shape.
 
 Run: .venv/bin/python benchmarks/probe.py [environment …] [--batches 64]
-Early, middle and late in training: 10, 50 and 100 % of the updates. A ratio is predicted/collected variance, with a
-95 % interval from both sides: the probe's environments and the collected batches.
+Early, middle and late in training: 10, 50 and 100 % of the updates. A ratio is predicted/collected variance; its 95 %
+interval includes the uncertainty of the probe's environments and of the collected batches.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import jax
 import numpy as np
 
 from rollshape.gradients.surface import surface
-from rollshape.gradients.variance import collected_variance
+from rollshape.gradients.variance import empirical_variance
 from rollshape.probes import measure
 from rollshape.probes.batches import collect_batches
-from rollshape.probes.collect import source
+from rollshape.probes.collect import open_source
+from rollshape.probes.subject import Checkpoint
 from rollshape.training import checkpoint
-from rollshape.training.run import open_run, train, use_compilation_cache
+from rollshape.training.run import train
+from rollshape.training.setup import open_run, use_compilation_cache
 from rollshape.training.streams import stream_key
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -44,34 +46,34 @@ def main(environments: list[str], count: int) -> None:
     for name in environments:
         with tempfile.TemporaryDirectory() as folder:
             run = train(env=name, out=Path(folder) / "run", keep_checkpoints=10, **RUNS[name])
-            trainer, like = open_run(run.path)
+            driver, like = open_run(run.path)
             kept = checkpoint.stored(run.path / "checkpoints")
             for place in (1, len(kept) // 2, len(kept) - 1):
                 state = checkpoint.load(kept[place], like)
                 update = checkpoint.update_of(kept[place])
-                score = trainer.score(state, 0, 128).mean
-                for row, ok in compared(trainer, state, update, count):
+                score = driver.score(state, 0, 128).mean
+                for row, ok in compare(Checkpoint(driver, state), count):
                     print(f"| {name} | {update} | {score:.1f} | {row} |", flush=True)
                     inside, total = inside + ok, total + 1
-    print(f"\n{inside} of {total} ratios have 1 within their interval; {count} batches a shape.")
+    print(f"\n{inside} of {total} intervals contain a ratio of 1; {count} batches per shape.")
 
 
-def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[str, bool]]:
-    """A line for each shape, and whether its interval holds 1."""
-    key, rng = stream_key(1, "probe", update), np.random.default_rng(update)
-    probed = source(trainer, state, PROBE_ENVS, "stationary")
-    view = measure.policy_view(probed.model, probed.policy)
-    lengths = LONGER if "MinAtar" in trainer.spec.env else LENGTHS
-    stream = probed.draw(max(lengths), TAIL, key)
-    windows = measure.measure_windows(view, stream, measure.advantages(probed.spec, stream, lengths))
+def compare(checkpoint: Checkpoint, count: int) -> list[tuple[str, bool]]:
+    """Return a line per shape, and whether its interval contains 1."""
+    key, rng = stream_key(1, "probe", checkpoint.update), np.random.default_rng(checkpoint.update)
+    source, estimator = open_source(checkpoint, PROBE_ENVS, "stationary"), checkpoint.estimator
+    view = measure.policy_view(source.policy)
+    lengths = LONGER if "MinAtar" in checkpoint.spec.env else LENGTHS
+    stream = source.draw(max(lengths), TAIL, key)
+    windows = measure.measure_windows(view, stream, measure.policy_weights(estimator, stream, lengths))
     lines = []
     for i, point in enumerate(surface(SIZE, windows, rng)):
-        own = jax.random.fold_in(key, i + 1)
-        began = time.perf_counter()
-        pool = source(trainer, state, min(POOL, count * point.num_envs), "stationary")
-        batches = collect_batches(pool, view, point.num_envs, point.num_steps, count, own, lambda *_: None)
-        collected = collected_variance(batches.gradients)
-        error = np.hypot(*(np.log(each.high / each.low) / 2 for each in (point.variance, collected)))
+        started = time.perf_counter()
+        pool = open_source(checkpoint, min(POOL, count * point.num_envs), "stationary")
+        batch_key = jax.random.fold_in(key, i + 1)
+        batches = collect_batches(pool, estimator, view, point.num_envs, point.num_steps, count, batch_key)
+        collected = empirical_variance(batches.gradients)
+        error = np.hypot(*(np.log(estimate.high / estimate.low) / 2 for estimate in (point.variance, collected)))
         ratio = point.variance.value / collected.value
         low, high = ratio * np.exp(-error), ratio * np.exp(error)
         ok = bool(low <= 1 <= high)
@@ -80,12 +82,11 @@ def compared(trainer: Any, state: Any, update: int, count: int) -> list[tuple[st
             (f"{shape} | {point.variance.value:.3g} | {collected.value:.3g} | {ratio:.2f} | {low:.2f} … {high:.2f} | "
              f"{'' if ok else 'off'}", ok)
         )  # fmt: skip
-        print(f"{shape}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+        print(f"{shape}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
     return lines
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    count = int(words[words.index("--batches") + 1]) if "--batches" in words else 64
-    chosen = [word for word in words if word in RUNS]
-    main(chosen or list(RUNS), count)
+    arguments = sys.argv[1:]
+    count = int(arguments[arguments.index("--batches") + 1]) if "--batches" in arguments else 64
+    main([name for name in arguments if name in RUNS] or list(RUNS), count)

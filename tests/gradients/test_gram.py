@@ -58,12 +58,12 @@ def measure(observation: Observation, action: Action, kind: str) -> dict[str, An
     def compute(model: ActorCritic, seen: jax.Array, weights: jax.Array) -> dict[str, Any]:
         actions = sample(policy, jax.random.key(0), jax.vmap(jax.vmap(model))(seen)[0])
         scores = policy_traces(model, policy, seen, actions) if kind == "policy" else value_traces(model, seen)
-        traces = gram.scaled(scores, weights)
+        traces = gram.scale_traces(scores, weights)
         steps = jax.tree.map(lambda x: x.reshape(ENVS * STEPS, *x.shape[2:]), (seen, actions, weights))
         flat = autodiff.step_gradients(loss, model, steps)
         g = flat.reshape(ENVS, STEPS, -1)
         w, mean = g.mean(1), g.mean((0, 1))
-        steps_of_all, rows = gram.reshaped(traces, 2, (ENVS * STEPS,)), gram.rows(traces)
+        steps_of_all, rows = gram.reshape_traces(traces, 2, (ENVS * STEPS,)), gram.rows(traces)
         direction = gram.mean_gradient(traces)
         minibatches = gram.minibatch_rows(traces, jnp.asarray(MINIBATCHES))
         return {
@@ -73,7 +73,7 @@ def measure(observation: Observation, action: Action, kind: str) -> dict[str, An
             "rows": (rows @ rows.T, w @ w.T),
             "window norms": (gram.window_norms(traces), (w**2).sum(-1)),
             "norms of pairs": (
-                gram.window_norms(gram.reshaped(traces, 2, (ENVS * STEPS // 2, 2))),
+                gram.window_norms(gram.reshape_traces(traces, 2, (ENVS * STEPS // 2, 2))),
                 (flat.reshape(-1, 2, flat.shape[1]).mean(1) ** 2).sum(-1),
             ),
             "mean": (gram.squared_norm(direction), (mean**2).sum()),

@@ -10,7 +10,7 @@ from known_answers import AR1, delayed
 from rollshape.errors import RequestError
 from rollshape.gradients import gram
 from rollshape.gradients.bias import bias
-from rollshape.gradients.intervals import MIN_ENVS, Estimate, Resampled, Z, norm_estimate, squared_norm
+from rollshape.gradients.intervals import MIN_ENVS, Bootstrap, Estimate, Z, estimate_squared_norm, squared_norm
 from rollshape.gradients.noise_scale import noise_scales
 from rollshape.gradients.variance import cluster_variance, lag_products, variance
 
@@ -54,8 +54,8 @@ def test_coverage_of_variance_and_bias_on_a_chain() -> None:
     chain, steps, rng = delayed(), 16, np.random.default_rng(2)
     walk = chain.draw(rng, REPEATS * MIN_ENVS, steps)
     scores, true = walk.score_traces(), walk.true_advantages()
-    here = gram.scaled(scores, jnp.asarray(true, jnp.float32))
-    off = gram.scaled(scores, jnp.asarray(walk.gae(4, 0.9) - true, jnp.float32))
+    here = gram.scale_traces(scores, jnp.asarray(true, jnp.float32))
+    off = gram.scale_traces(scores, jnp.asarray(walk.gae(4, 0.9) - true, jnp.float32))
     lags = np.asarray(lag_products(gram.gram_blocks(here)))
     rows, differences = np.asarray(gram.rows(here), float), np.asarray(gram.rows(off), float)
 
@@ -95,7 +95,7 @@ def test_coverage_of_the_noise_scale() -> None:
 def test_coverage_of_a_squared_norm(signal: float, size: int) -> None:
     stream, rng = AR1(size=size, signal=signal), np.random.default_rng(7)
     rows = stream.draw(rng, 2 * REPEATS * MIN_ENVS, 2).mean(1).reshape(2 * REPEATS, MIN_ENVS, size)
-    assert_covered([[norm_estimate(r @ r.T)] for r in rows], [signal**2])
+    assert_covered([[estimate_squared_norm(r @ r.T)] for r in rows], [signal**2])
 
 
 def test_squared_norms_have_no_plug_in_bias() -> None:
@@ -111,7 +111,7 @@ def test_resamples_are_what_a_loop_gives() -> None:
     """The closed forms of a resample, and of it with a draw left out, against copies of the environments."""
     rng = np.random.default_rng(5)
     rows, x = rng.normal(size=(MIN_ENVS, 3)), rng.normal(size=MIN_ENVS)
-    resampled = Resampled({"x": x}, {"u": rows @ rows.T}, rng, repeats=5)
+    resampled = Bootstrap({"x": x}, {"u": rows @ rows.T}, rng, repeats=5)
     for b, counts in enumerate(resampled._counts.astype(int)):
         drawn = np.repeat(np.arange(MIN_ENVS), counts)
         assert resampled._resamples["u"][b] == pytest.approx(squared_norm(rows[drawn] @ rows[drawn].T))
@@ -145,11 +145,11 @@ def test_constant_rows_have_no_width() -> None:
 def test_wider_is_never_narrower_than_the_jackknife() -> None:
     """Rows with a heavy tail, where the studentised bootstrap alone is narrower at one of the ends."""
     x = np.random.default_rng(8).pareto(2.5, size=MIN_ENVS)
-    resampled = Resampled({"x": x}, {}, np.random.default_rng(0))
+    resampled = Bootstrap({"x": x}, {}, np.random.default_rng(0))
     half = Z * x.std(ddof=1) / np.sqrt(MIN_ENVS)  # the jackknife of a mean is the usual deviation
     alone, wider = (resampled.estimate(lambda q: q["x"], wider=wide) for wide in (False, True))
     assert alone.low > x.mean() - half
     assert wider.low == pytest.approx(min(alone.low, x.mean() - half))
     assert wider.high == pytest.approx(max(alone.high, x.mean() + half))
-    mirrored = Resampled({"x": -x}, {}, np.random.default_rng(0)).estimate(lambda q: q["x"])
+    mirrored = Bootstrap({"x": -x}, {}, np.random.default_rng(0)).estimate(lambda q: q["x"])
     assert (mirrored.low, mirrored.high) == pytest.approx((-wider.high, -wider.low))

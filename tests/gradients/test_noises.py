@@ -50,8 +50,8 @@ def branched() -> Noises:
     errors = np.eye(chain.policy.shape[1])[actions] - chain.policy[states][:, None]
     inputs = np.broadcast_to(np.eye(chain.mdp.num_states)[states][:, None], (STATES, ACTIONS, chain.mdp.num_states))
     scores = [gram.Trace(jnp.asarray(inputs, jnp.float32), jnp.asarray(errors, jnp.float32), bias=False)]
-    true = gram.scaled(scores, jnp.asarray(true_weights(returns), jnp.float32))
-    seen = gram.scaled(scores, jnp.asarray(estimates.mean(2), jnp.float32))
+    true = gram.scale_traces(scores, jnp.asarray(true_weights(returns), jnp.float32))
+    seen = gram.scale_traces(scores, jnp.asarray(estimates.mean(2), jnp.float32))
     return noises(estimates, returns, (errors**2).sum(-1), gram.row_gram(true), gram.row_gram(true, seen), rng)
 
 

@@ -18,7 +18,9 @@ LONG, LAM = 32, 0.9
 
 
 def rows(walk: Walk, advantages: np.ndarray) -> np.ndarray:
-    return np.asarray(gram.rows(gram.scaled(walk.score_traces(), jnp.asarray(advantages, jnp.float32))), np.float64)
+    return np.asarray(
+        gram.rows(gram.scale_traces(walk.score_traces(), jnp.asarray(advantages, jnp.float32))), np.float64
+    )
 
 
 def near(estimate: Estimate, truth: float) -> bool:

@@ -9,14 +9,14 @@ import pytest
 from known_answers import AR1, Chain, delayed, lake
 
 from rollshape.gradients import gram
-from rollshape.gradients.intervals import Estimate, Z, student
+from rollshape.gradients.intervals import Estimate, Z, student_quantile
 from rollshape.gradients.variance import (
-    FEW_CARRIERS,
+    FEW_ENVS,
     autocorrelation,
-    carriers,
     cluster_variance,
-    collected_variance,
     components,
+    effective_envs,
+    empirical_variance,
     lag_products,
     variance,
 )
@@ -62,7 +62,7 @@ def test_a_long_window_approaches_the_textbook_value() -> None:
 def test_a_chain_against_sums_over_its_states(make: Callable[[], Chain]) -> None:
     chain, envs, rng = make(), 2500, np.random.default_rng(0)
     walk = chain.draw(rng, envs, STEPS)
-    traces = gram.scaled(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
+    traces = gram.scale_traces(walk.score_traces(), jnp.asarray(walk.true_advantages(), jnp.float32))
     found = variance(lag_products(gram.gram_blocks(traces)), gram.row_gram(traces), rng)
     covariance = chain.lag_covariance(STEPS)
     mean = covariance[0] + 2 * ((1 - np.arange(1, STEPS) / STEPS) * covariance[1:]).sum()
@@ -125,10 +125,10 @@ def test_the_autocorrelation_leaves_out_environments() -> None:
     np.testing.assert_allclose([(e.high - e.low) / 2 for e in found], Z * deviation, rtol=1e-4, atol=1e-9)
 
 
-def test_carriers_count_the_environments_that_have_the_noise() -> None:
-    assert carriers(np.diag([2.0] * 7)) == pytest.approx(7)
-    assert carriers(np.diag([1.0, 0.0, 0.0])) == pytest.approx(1)
-    assert carriers(np.zeros((4, 4))) == 4
+def test_effective_envs_count_the_environments_with_a_gradient() -> None:
+    assert effective_envs(np.diag([2.0] * 7)) == pytest.approx(7)
+    assert effective_envs(np.diag([1.0, 0.0, 0.0])) == pytest.approx(1)
+    assert effective_envs(np.zeros((4, 4))) == 4
 
 
 @pytest.mark.parametrize(("stream", "few"), [(AR1(skewed=True), False), (delayed(), False), (lake(), True)])
@@ -142,8 +142,8 @@ def test_rare_events_are_told_from_noise_that_all_have(stream: AR1 | Chain, few:
         else:
             walk = stream.draw(rng, 32, 32)
             weights = jnp.asarray(walk.true_advantages(), jnp.float32)
-            rows = np.asarray(gram.rows(gram.scaled(walk.score_traces(), weights)))
-        found.append(carriers(rows @ rows.T) < FEW_CARRIERS)
+            rows = np.asarray(gram.rows(gram.scale_traces(walk.score_traces(), weights)))
+        found.append(effective_envs(rows @ rows.T) < FEW_ENVS)
     assert np.mean(found) == few
 
 
@@ -151,11 +151,11 @@ def test_brute_force_covers_the_variance() -> None:
     """Of 8 batches each: gradients with deviations 1, 2 and 3 have tr Var = 14."""
     chance, inside, repeats = np.random.default_rng(5), 0, 400
     for _ in range(repeats):
-        found = collected_variance(chance.normal(size=(8, 3)) * [1, 2, 3] + 5)
+        found = empirical_variance(chance.normal(size=(8, 3)) * [1, 2, 3] + 5)
         inside += 14.0 in found
     assert 0.88 <= inside / repeats <= 0.99
 
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (7, 2.365), (31, 2.040), (10**6, 1.960)])
 def test_students_quantile(freedom: int, quantile: float) -> None:
-    assert student(freedom) == pytest.approx(quantile, rel=0.01)
+    assert student_quantile(freedom) == pytest.approx(quantile, rel=0.01)

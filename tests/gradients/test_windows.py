@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollshape.gradients import gram
-from rollshape.gradients.windows import Weights, cut, stacked, windows
+from rollshape.gradients.windows import Weights, stack_weights, sum_windows, windows
 
 ENVS, STEPS = 3, 26
 LENGTHS = (1, 2, 3, 4, 12, 13, 26)
@@ -45,18 +45,18 @@ def weights_of(chance: np.random.Generator) -> list[Weights]:
 @pytest.mark.parametrize("short", [0, 4, 100], ids=lambda n: f"products to {n} terms")
 def test_all_lengths_at_once_are_each_alone(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gram, "SHORT", short)
-    cut.clear_cache()
+    sum_windows.clear_cache()
     chance = np.random.default_rng(0)
     traces, gradients = zip(*(layer(name, chance) for name in LAYERS), strict=True)
     steps, weights = np.concatenate(gradients, -1).astype(np.float64), weights_of(chance)
     for found, each in zip(windows(traces, weights), weights, strict=True):
         size, length = each.size, each.num_steps
-        means = (steps[:, :size] * each.here[..., None]).reshape(ENVS, size // length, length, -1).mean(2)
+        means = (steps[:, :size] * each.windowed[..., None]).reshape(ENVS, size // length, length, -1).mean(2)
         np.testing.assert_allclose(found.window_norms, (means**2).sum(-1).mean(1), rtol=1e-5)
         rows = [
-            (found.row_gram, each.here),
-            (found.bias_gram, each.here - each.reference),
-            (found.window_bias_gram, each.here - each.long),
+            (found.row_gram, each.windowed),
+            (found.bias_gram, each.windowed - each.reference),
+            (found.window_bias_gram, each.windowed - each.long),
             (found.references.gram, each.reference),
             (found.references.estimator_gram, each.long - each.reference),
         ]
@@ -72,6 +72,6 @@ def test_sums_are_laid_out_like_rows() -> None:
     chance = np.random.default_rng(1)
     traces = [layer(name, chance)[0] for name in LAYERS]
     weights = weights_of(chance)
-    _, sums = cut(traces, LENGTHS, stacked(weights, STEPS))
-    wanted = gram.rows(gram.scaled(traces, weights[-1].here))
+    _, sums = sum_windows(traces, LENGTHS, stack_weights(weights, STEPS))
+    wanted = gram.rows(gram.scale_traces(traces, weights[-1].windowed))
     np.testing.assert_allclose(np.asarray(sums[:, len(LENGTHS) - 1]) / STEPS, wanted, rtol=1e-4, atol=1e-5)

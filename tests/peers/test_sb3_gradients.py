@@ -62,11 +62,11 @@ def test_the_numbers_are_those_of_per_sample_gradients(example: Any) -> None:
     observations, actions, advantages = example.fresh_rollout(model)
     scores = example.score_traces(model.policy, observations, actions)
     g = per_sample(model.policy, observations, actions, advantages)
-    blocks = gram.gram_blocks(gram.scaled(scores, advantages))
+    blocks = gram.gram_blocks(gram.scale_traces(scores, advantages))
     expected = np.einsum("ntp,nsp->nts", g, g)
     np.testing.assert_allclose(blocks, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
-    found, scales = example.worth(scores, advantages)
+    found, scales = example.gradient_statistics(scores, advantages)
     rows, mean = g.mean(1), g.mean((0, 1))
     norm = (ENVS**2 * mean @ mean - (rows**2).sum()) / (ENVS * (ENVS - 1))
     total = ((rows**2).sum(1).mean() - norm) / ENVS

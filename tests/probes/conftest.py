@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rollshape.training.loop import RunState, Trainer
-from rollshape.training.run import Run, open_run, train
+from rollshape.probes.subject import Checkpoint, ProbedRun
+from rollshape.training.run import Run, train
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gradients"))
 
@@ -30,6 +30,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def opened(chain: Run) -> tuple[Trainer, RunState]:
-    """One trainer for all: programs are compiled for its environment."""
-    return open_run(chain.path)
+def checkpoint(chain: Run) -> Checkpoint:
+    """The latest of the chain, one object for all tests: programs are compiled for its environment."""
+    run = ProbedRun(chain)
+    return run.checkpoint(run.find_update(None))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rollshape.probes.horizon import direction, given_horizon, measured_horizon
+from rollshape.probes.quantities.horizon import given_horizon, measure_horizon, new_direction
 
 
 def rows(mean: np.ndarray, seed: int, noise: float = 0.5) -> np.ndarray:
@@ -15,7 +15,7 @@ def test_a_direction_that_turns() -> None:
     angles = np.arange(0, 41, 5) * np.pi / 40
     kept = [5 * i for i in range(len(angles))]
     means = [4 * np.array([np.cos(a), np.sin(a), *[0.0] * 10]) for a in angles]
-    found = measured_horizon([direction(u, rows(m, u)) for u, m in zip(kept, means, strict=True)], kept)
+    found = measure_horizon([new_direction(u, rows(m, u)) for u, m in zip(kept, means, strict=True)], kept)
     nodes = np.interp(np.arange(21), [0, 5, 10, 15, 20], np.cos(np.arange(0, 21, 5) * np.pi / 40))
     truth = nodes[:20].sum()
     assert found.source == "measured"
@@ -29,13 +29,13 @@ def test_a_direction_that_turns() -> None:
 def test_noise_does_not_look_like_a_turn() -> None:
     """The same mean with noise far larger than it in every environment: |G|² is unbiased, so h is not shortened."""
     mean = np.ones(12)
-    found = measured_horizon([direction(u, rows(mean, u, noise=4.0)) for u in range(0, 50, 10)], range(0, 50, 10))
+    found = measure_horizon([new_direction(u, rows(mean, u, noise=4.0)) for u in range(0, 50, 10)], range(0, 50, 10))
     assert found.value == pytest.approx(41, rel=0.15)
 
 
 def test_without_a_direction_there_is_no_horizon() -> None:
-    nothing = [direction(u, rows(np.zeros(12), u)) for u in (0, 10)]
-    assert measured_horizon(nothing, [0, 10]).value is None
-    assert "no signal" in (measured_horizon(nothing, [0, 10]).reason or "")
-    assert "--keep-checkpoints" in (measured_horizon([], [10]).reason or "")
+    nothing = [new_direction(u, rows(np.zeros(12), u)) for u in (0, 10)]
+    assert measure_horizon(nothing, [0, 10]).value is None
+    assert "no signal" in (measure_horizon(nothing, [0, 10]).reason or "")
+    assert "--keep-checkpoints" in (measure_horizon([], [10]).reason or "")
     assert given_horizon(3.0).source == "given"

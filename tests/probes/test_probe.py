@@ -12,25 +12,26 @@ import pytest
 import rollshape
 from rollshape.cli import main
 from rollshape.errors import RunError
-from rollshape.probes.batches import Picture
-from rollshape.probes.files import save
+from rollshape.probes.quantities import MEASURED_FIRST, QUANTITIES
+from rollshape.probes.quantities.cosine_maps import new_cosine_map
+from rollshape.probes.request import PARTS
 from rollshape.probes.result import Probe
-from rollshape.probes.words import answer
 from rollshape.training import checkpoint
-from rollshape.training.run import Run, open_run, train
+from rollshape.training.run import Run, train
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.setup import open_run
 
 CONTRACT = {
     "geometry", "variance", "effective_sample_size", "autocorrelation", "noise_scale", "minibatch", "cosine", "bias",
     "surface", "horizon", "critic", "command", "update",
 }  # fmt: skip
-ASKED: dict[str, Any] = {"num_envs": 32, "num_batches": 3}
+OPTIONS: dict[str, Any] = {"num_envs": 32, "num_batches": 3}
 FLAGS = ("--num-envs", "32", "--num-batches", "3")
 
 
 @pytest.fixture(scope="module")
 def probe(lake: Run) -> Probe:
-    return rollshape.probe(lake, **ASKED)
+    return rollshape.probe(lake, **OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_the_document_keeps_its_contract(document: dict[str, Any]) -> None:
 def test_the_estimator_is_stated(document: dict[str, Any]) -> None:
     stated = document["geometry"]
     assert (stated["num_envs"], stated["num_steps"], stated["rollout_size"]) == (8, 4, 32)
-    assert (stated["gamma"], stated["gae_lambda"], stated["advantages"]) == (0.9, 0.8, "unnormalised")
+    assert (stated["gamma"], stated["gae_lambda"], stated["advantages"]) == (0.9, 0.8, "not normalized")
     assert (stated["start"], stated["probe_envs"], stated["probe_steps"]) == ("stationary", 32, 32)
     longest = stated["burn_in"][0] // 2
     assert 5 < longest <= 100
@@ -70,7 +71,7 @@ def test_the_estimator_is_stated(document: dict[str, Any]) -> None:
 def test_parts_agree_with_each_other(probe: Probe, document: dict[str, Any]) -> None:
     noise = document["variance"]
     assert noise["total"] == pytest.approx(noise["individual"] + noise["covariance"])
-    own = probe.own
+    own = probe.run_point
     assert own is not None
     assert noise["total"] == pytest.approx(own.variance.value, rel=1e-3)
     assert document["effective_sample_size"] == pytest.approx(32 * noise["individual"] / noise["total"])
@@ -86,8 +87,25 @@ def test_parts_agree_with_each_other(probe: Probe, document: dict[str, Any]) -> 
     assert {8, 16, 64, 128} == set(probe.sizes)
 
 
+@pytest.mark.parametrize("parts", ["all", "none"])
+def test_a_document_is_read_back(parts: str, lake: Run, probe: Probe) -> None:
+    measured = probe if parts == "all" else rollshape.probe(lake, **OPTIONS, parts="none")
+    document = json.loads(json.dumps(measured.to_dict(cosine_maps=True), allow_nan=False))
+    assert Probe.from_dict(document).to_dict(cosine_maps=True) == document
+    del document["pictures"], document["run_dir"]  # as a study stores it
+    again = Probe.from_dict(document).to_dict()
+    del again["run_dir"]
+    assert again == document
+
+
+def test_every_quantity_is_a_field_and_its_part_a_flag() -> None:
+    assert len({quantity.name for quantity in QUANTITIES}) == len(QUANTITIES)
+    assert {quantity.part for quantity in QUANTITIES} - {None} == set(PARTS)
+    assert set(MEASURED_FIRST) <= set(QUANTITIES)
+
+
 def test_a_probe_repeats(lake: Run, document: dict[str, Any]) -> None:
-    again = rollshape.probe(lake.path, 12, **ASKED).to_dict()
+    again = rollshape.probe(lake.path, 12, **OPTIONS).to_dict()
     again.pop("command")
     assert again == {name: value for name, value in document.items() if name != "command"}
 
@@ -95,11 +113,11 @@ def test_a_probe_repeats(lake: Run, document: dict[str, Any]) -> None:
 def test_the_command_in_words_and_files(lake: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(lake.path), *FLAGS, "--horizon", "5"]) == 0
     shown = capsys.readouterr()
-    assert "A batch of 8×4 is worth" in shown.out
-    assert "Over h = 5 updates (given" in shown.out
-    assert "Every split of 32 steps; score is bias² + variance/5" in shown.out
-    assert "credit assignment: what the estimator gets wrong" in shown.out
-    assert "synchronous resets, between phases" in shown.out
+    assert "Effective sample size: " in shown.out
+    assert "over h = 5 updates (given" in shown.out
+    assert "every split of 32 steps: bias² + variance/h" in shown.out
+    assert "credit assignment by the estimator" in shown.out
+    assert "reset together: bias of a single update" in shown.out
     assert "rollshape probe" in shown.out
     assert "policy: windows of 1 to 32 steps" in shown.err
     folder = lake.path / "probes" / "12"
@@ -126,12 +144,12 @@ def test_all_checkpoints_as_one_document(lake: Run, capsys: pytest.CaptureFixtur
 
 def test_only_what_is_asked_for(lake: Run, document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     """What is always measured does not depend on the other parts."""
-    least = rollshape.probe(lake.path, 12, **ASKED, parts="none")
+    least = rollshape.probe(lake.path, 12, **OPTIONS, parts="none")
     found = least.to_dict()
     assert found["variance"] == document["variance"]
     assert found["autocorrelation"] == document["autocorrelation"]
     assert all(not found[name] for name in ("sizes", "minibatch", "collected", "cosine", "critic", "noises", "steps"))
-    assert "squared error" not in " ".join(answer(least))
+    assert "single step" not in " ".join(least.sentences())
     assert main(["probe", str(lake.path), *FLAGS, "--horizon", "5", "--parts", "batches,pictures", "--json"]) == 0
     some = json.loads(capsys.readouterr().out)
     assert some["command"].endswith("--parts batches,pictures")
@@ -144,29 +162,28 @@ def test_only_what_is_asked_for(lake: Run, document: dict[str, Any], capsys: pyt
     assert "Shuffled minibatches" not in capsys.readouterr().out
 
 
-def test_words_say_what_cannot_be_told(probe: Probe) -> None:
-    told = " ".join(answer(probe))
-    assert "worth" in told
-    assert "least error of one update" in told
+def test_sentences_say_what_is_unknown(probe: Probe) -> None:
+    text = " ".join(probe.sentences())
+    assert "Effective sample size" in text
+    assert "for a single update" in text
     from dataclasses import replace
 
     from rollshape.gradients.noise_scale import NoiseScale, NoiseScales
-    from rollshape.probes.horizon import measured_horizon
+    from rollshape.probes.quantities.horizon import measure_horizon
 
     lost = NoiseScale(None, 100.0, None, "no signal: with 64 environments |G|² cannot be told from zero")
-    changed = replace(probe, noise_scale=NoiseScales(lost, lost, lost), horizon=measured_horizon([], [12]))
-    told = " ".join(answer(changed))
-    assert "No signal is seen" in told
-    assert "at least 100 steps" in told
-    assert "--keep-checkpoints" in told
+    changed = replace(probe, noise_scale=NoiseScales(lost, lost, lost), horizon=measure_horizon([], [12]))
+    text = " ".join(changed.sentences())
+    assert "No gradient signal detected (noise scale > 100 steps, 95 %)" in text
+    assert "--keep-checkpoints" in text
 
 
-def test_the_picture_tells_environments_apart() -> None:
+def test_a_cosine_map_tells_environments_apart() -> None:
     """Two environments of two steps: cosines 1 within, 0 across, .5 with the other batches."""
     own = np.kron(np.eye(2), np.ones((2, 2)))
-    picture = Picture(2, 2, np.stack([own, np.full((4, 4), 0.5)]))
-    assert picture.mean_within() == 1
-    assert picture.mean_across() == 0.5
+    cosine_map = new_cosine_map(2, 2, np.stack([own, np.full((4, 4), 0.5)]))
+    assert cosine_map.within_env == 1
+    assert cosine_map.across_batches == 0.5
 
 
 def test_the_runs_own_states_and_no_critic(tmp_path: Path) -> None:
@@ -190,7 +207,7 @@ def test_hardly_anybody_saw_a_reward(tmp_path: Path) -> None:
 
 
 def test_one_checkpoint_has_no_horizon(copied: RunDirectory) -> None:
-    found = rollshape.probe(copied.path, **ASKED)
+    found = rollshape.probe(copied.path, **OPTIONS)
     assert found.horizon.value is None
     assert "--keep-checkpoints" in (found.horizon.reason or "")
     assert found.surface[0].score.value == found.surface[0].mse.value
@@ -202,7 +219,7 @@ def test_a_host_environment_is_probed(tmp_path: Path) -> None:
     found = rollshape.probe(run, num_envs=32, num_batches=3, horizon=1.0)
     assert found.geometry.burn_in == (20, 30)
     assert len(found.surface) == 4
-    assert save(found, figures=False) == run.path / "probes" / "8"
+    assert found.save(figures=False) == run.path / "probes" / "8"
 
 
 @pytest.mark.parametrize(
@@ -252,8 +269,8 @@ def test_a_diverged_run(copied: RunDirectory, capsys: pytest.CaptureFixture[str]
 
 def test_parameters_that_are_not_finite(copied: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = open_run(copied.path)
-    model = jax.tree.map(lambda leaf: leaf * jnp.nan, state.learner.model)
-    checkpoint.save(copied.checkpoints, 12, state._replace(learner=state.learner._replace(model=model)))
+    model = jax.tree.map(lambda leaf: leaf * jnp.nan, state.learner.network)
+    checkpoint.save(copied.checkpoints, 12, state._replace(learner=state.learner._replace(network=model)))
     assert main(["probe", str(copied.path), *FLAGS]) == 2
     assert "not finite" in capsys.readouterr().err
 
@@ -263,4 +280,4 @@ def test_a_run_without_a_checkpoint(copied: RunDirectory, capsys: pytest.Capture
     assert main(["probe", str(copied.path)]) == 2
     assert "has no checkpoint" in capsys.readouterr().err
     assert main(["probe", str(copied.path / "nowhere")]) == 2
-    assert "is no run directory" in capsys.readouterr().err
+    assert "is not a run directory" in capsys.readouterr().err

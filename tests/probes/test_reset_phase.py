@@ -9,8 +9,9 @@ from window_answers import Known, known
 
 from rollshape.envs.tabular import delay_chain
 from rollshape.gradients.intervals import Estimate
-from rollshape.probes.reset_phase import ResetPhase, reset_phase
-from rollshape.training.run import planned, trainer_for
+from rollshape.probes.quantities.reset_phase import ResetPhase, measure_reset_phase
+from rollshape.probes.subject import Checkpoint
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
 LENGTH, STEPS = 12, 3
@@ -25,7 +26,7 @@ def case() -> Known:
 
 @cache
 def measured() -> ResetPhase:
-    return reset_phase(case().trainer, case().state, num_envs=2048)
+    return measure_reset_phase(case().checkpoint, num_envs=2048)
 
 
 @cache
@@ -76,17 +77,18 @@ def test_histograms() -> None:
     assert found.run_entropy == pytest.approx(np.log(3) / np.log(16))  # the run has just begun, all together
     document = found.to_dict()
     assert document["phases"][0]["squared"]["value"] == found.phases[0].squared.value
+    assert ResetPhase.from_dict(document) == found
 
 
 def test_long_horizons_are_sampled() -> None:
-    found = reset_phase(case().trainer, case().state, num_envs=32, num_phases=2)
+    found = measure_reset_phase(case().checkpoint, num_envs=32, num_phases=2)
     assert [phase.update for phase in found.phases] == [1, 3]
 
 
 def test_host_environments_are_told_so() -> None:
     spec = Spec(env="gymnasium:CartPole-v1", num_envs=4, num_steps=8, hidden_sizes=(4,), total_timesteps=64)
-    trainer = trainer_for(spec, planned(spec))
-    found = reset_phase(trainer, trainer.start())
-    trainer.close()
+    driver = new_driver(spec, plan_run(spec))
+    found = measure_reset_phase(Checkpoint(driver, driver.start()))
+    driver.close()
     assert found.between is None
     assert "runs on the host" in (found.reason or "")

@@ -8,7 +8,7 @@ import pytest
 import rollshape
 from rollshape.cli import main
 from rollshape.errors import RequestError
-from rollshape.probes.rewards import answer
+from rollshape.probes.rewards import RewardProbe
 from rollshape.reports.report import write_report
 from rollshape.studies.run import run_study
 from rollshape.studies.study_file import study_from_dict
@@ -29,8 +29,10 @@ def test_every_way_to_cut_the_reward_batch_and_an_episode(run: Run, capsys: pyte
     assert [(p.num_subsequences, p.rrd_sample_size) for p in found.surface] == [(8, 2), (4, 4), (2, 8), (1, 16)]
     assert found.best.mse == min(p.mse for p in found.surface)
     assert len(found.redistribution.true) == 200
-    told = " ".join(answer(found))
-    assert "Of 16 timesteps" in told
+    text = " ".join(found.sentences())
+    assert "Best split of 16 timesteps" in text
+    assert len(dict(found.figures())["redistribution"].axes[0].lines) == 2
+    assert RewardProbe.from_dict(json.loads(json.dumps(found.to_dict()))).to_dict() == found.to_dict()
     assert main(["probe", str(run.path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["best"]["rrd_sample_size"] in (2, 4, 8, 16)
@@ -39,7 +41,7 @@ def test_every_way_to_cut_the_reward_batch_and_an_episode(run: Run, capsys: pyte
     assert {path.name for path in folder.iterdir()} == {"probe.json", "reward_gradient.png", "redistribution.png"}
     assert main(["probe", str(run.path), "--no-figures"]) == 0
     shown = capsys.readouterr().out
-    assert "run's" in shown
+    assert "  run\n" in shown
     assert document["command"].startswith("rollshape probe ")
 
 

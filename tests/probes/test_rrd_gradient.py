@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from rollshape.agents.sac import soft_policy
+from rollshape.agents.soft import soft_distribution_for
+from rollshape.algorithms.replay import store
+from rollshape.algorithms.rrd import reward_network_loss, sample_subsequences
 from rollshape.errors import RequestError
-from rollshape.probes.redistribution import draw_redistribution, redistribution
-from rollshape.probes.rrd_gradient import reward_gradient_surface
-from rollshape.training.replay import stored
-from rollshape.training.replay_update import draw_subsequences, reward_network_loss
-from rollshape.training.run import planned, trainer_for
+from rollshape.probes.quantities.redistribution import measure_redistribution
+from rollshape.probes.quantities.reward_gradient import reward_gradient_surface
+from rollshape.probes.subject import Checkpoint
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
 
@@ -22,24 +23,25 @@ def collected() -> tuple[Any, Any]:
     """A replay of random Pendulum with eight episodes, and an untrained reward network."""
     spec = Spec(env="Pendulum-v1", algo="rrd", num_envs=4, steps_per_iteration=400, hidden_sizes=(8,),
                 learning_starts=2_000, total_timesteps=4_000)  # fmt: skip
-    trainer: Any = trainer_for(spec, planned(spec))
-    state, collect, keep = trainer.start(), jax.jit(trainer.collected), jax.jit(stored)
+    driver: Any = new_driver(spec, plan_run(spec))
+    state, collect, keep = driver.start(), jax.jit(driver._collect), jax.jit(store)
     for _ in range(4):
-        episodes, chunk = collect(state)
-        state = state._replace(episodes=episodes, replay=keep(state.replay, chunk), update=state.update + 1)
-    return trainer, state
+        episodes, rollout = collect(state)
+        learner = state.learner._replace(buffer=keep(state.learner.buffer, rollout))
+        state = state._replace(episodes=episodes, learner=learner, update=state.update + 1)
+    return driver, state
 
 
 def test_the_variance_of_a_batch_is_what_was_predicted_and_bias_falls_with_k(collected: tuple[Any, Any]) -> None:
-    trainer, state = collected
-    few, many = reward_gradient_surface(trainer, state, 64, [2, 32])
+    driver, state = collected
+    few, many = reward_gradient_surface(Checkpoint(driver, state), 64, [2, 32])
     assert (few.num_subsequences, many.num_subsequences) == (32, 2)
-    policy, network, replay = soft_policy(trainer.env.action), state.learner.model.reward, state.replay
+    policy, network, replay = soft_distribution_for(driver.env.action), state.learner.agent.reward, state.learner.buffer
 
     @jax.jit
     def batches(key: jax.Array) -> jax.Array:
         def one(key: jax.Array) -> jax.Array:
-            drawn = draw_subsequences(replay, (key, jax.random.fold_in(key, 1)), (many.num_subsequences,), 32)
+            drawn = sample_subsequences(replay, (key, jax.random.fold_in(key, 1)), (many.num_subsequences,), 32)
             return ravel_pytree(jax.grad(reward_network_loss)(network, policy, replay, drawn, False))[0]
 
         return jax.lax.map(one, jax.random.split(key, 600))
@@ -50,28 +52,26 @@ def test_the_variance_of_a_batch_is_what_was_predicted_and_bias_falls_with_k(col
     assert many.variance.low < many.variance.value < many.variance.high
     assert few.bias2.value > many.bias2.value
     assert few.mse >= few.variance.value
-    (corrected,) = reward_gradient_surface(trainer, state, 64, [2], unbiased=True)
+    (corrected,) = reward_gradient_surface(Checkpoint(driver, state), 64, [2], unbiased=True)
     assert corrected.bias2.value == 0
     assert corrected.variance.value > 0
 
 
 def test_what_cannot_be_cut_is_named(collected: tuple[Any, Any]) -> None:
-    trainer, state = collected
+    driver, state = collected
     for size in (1, 5):
-        with pytest.raises(RequestError, match="does not cut"):
-            reward_gradient_surface(trainer, state, 64, [size])
+        with pytest.raises(RequestError, match="does not divide"):
+            reward_gradient_surface(Checkpoint(driver, state), 64, [size])
     with pytest.raises(RequestError, match="no reward network"):
-        reward_gradient_surface(trainer, trainer.start(), 64, [2])
+        reward_gradient_surface(Checkpoint(driver, driver.start()), 64, [2])
 
 
 def test_true_and_redistributed_reward_along_an_episode(collected: tuple[Any, Any]) -> None:
-    trainer, state = collected
-    found = redistribution(trainer, state)
+    driver, state = collected
+    found = measure_redistribution(Checkpoint(driver, state))
     assert found.true.shape == found.predicted.shape == (200,)
     assert (found.true <= 0).all()
     assert -1 <= (found.correlation or 0) <= 1
     replay = state.replay
     totals = np.asarray(replay.reward)[np.asarray(replay.kind) == 3]
     assert np.isclose(totals, found.true.sum(), rtol=1e-4).any()  # the return that was told
-    figure = draw_redistribution(found, "Pendulum-v1")
-    assert len(figure.axes[0].lines) == 2

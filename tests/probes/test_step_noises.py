@@ -10,9 +10,10 @@ from window_answers import Known, known
 from rollshape.envs import exact
 from rollshape.envs.tabular import TabularMDP, delay_chain, frozen_lake
 from rollshape.gradients.intervals import Estimate
-from rollshape.probes import noises
-from rollshape.probes.noises import StepNoises, step_noises
-from rollshape.training.run import planned, trainer_for
+from rollshape.probes.quantities import step_noises
+from rollshape.probes.quantities.step_noises import StepNoises, measure_step_noises
+from rollshape.probes.subject import Checkpoint
+from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
 STATES = 1536
@@ -40,12 +41,12 @@ def chain(name: str) -> Known:
 
 @cache
 def measured(name: str) -> StepNoises:
-    return step_noises(chain(name).trainer, chain(name).state, num_states=STATES, num_actions=4, num_continuations=3)
+    return measure_step_noises(chain(name).checkpoint, num_states=STATES, num_actions=4, num_continuations=3)
 
 
 def exact_noises(case: Known) -> tuple[float, float, float]:
     """A place in the window is drawn with the state, so everything is averaged over 1…T steps left."""
-    true = exact.advantages(case.mdp, case.policy, case.trainer.spec.gamma)
+    true = exact.advantages(case.mdp, case.policy, case.checkpoint.spec.gamma)
     weights = case.stationary[..., None] * case.policy
     squares = (case.scores**2).sum(-1)
     gradient = np.einsum("nsa,sa,sap->p", weights, true, case.scores)
@@ -86,21 +87,22 @@ def test_what_it_says_of_itself() -> None:
     document = found.to_dict()
     assert document["num_states"] == STATES
     assert document["noises"]["sampling"]["value"] == found.noises.sampling.value
+    assert StepNoises.from_dict(document) == found
 
 
 def test_chunks_change_nothing_but_the_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     case = chain("delay chain")
-    monkeypatch.setattr(noises, "BRANCHES", 512)
-    found = step_noises(case.trainer, case.state, num_states=STATES, num_actions=4, num_continuations=3).noises
+    monkeypatch.setattr(step_noises, "BRANCHES", 512)
+    found = measure_step_noises(case.checkpoint, num_states=STATES, num_actions=4, num_continuations=3).noises
     assert found is not None
     assert near(found.trajectory, exact_noises(case)[1])
 
 
 def test_host_environments_cannot_branch() -> None:
     spec = Spec(env="gymnasium:CartPole-v1", num_envs=4, num_steps=8, hidden_sizes=(4,), total_timesteps=64)
-    trainer = trainer_for(spec, planned(spec))
-    found = step_noises(trainer, trainer.start())
-    trainer.close()
+    driver = new_driver(spec, plan_run(spec))
+    found = measure_step_noises(Checkpoint(driver, driver.start()))
+    driver.close()
     assert found.noises is None
     assert "cannot be branched" in (found.reason or "")
 
@@ -108,6 +110,6 @@ def test_host_environments_cannot_branch() -> None:
 def test_a_seed_gives_the_same_numbers() -> None:
     case = chain("delay chain")
     first, second = (
-        step_noises(case.trainer, case.state, num_states=64, num_actions=3, num_continuations=2, seed=s) for s in (1, 1)
+        measure_step_noises(case.checkpoint, num_states=64, num_actions=3, num_continuations=2, seed=s) for s in (1, 1)
     )
     assert first == second

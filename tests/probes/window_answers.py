@@ -13,8 +13,8 @@ from jax.flatten_util import ravel_pytree
 from rollshape.agents.networks import ActorCritic
 from rollshape.envs import exact
 from rollshape.envs.tabular import Floats, TabularMDP
-from rollshape.training.functional_trainer import FunctionalTrainer
-from rollshape.training.loop import RunState
+from rollshape.probes.subject import Checkpoint
+from rollshape.training.compiled_driver import CompiledDriver
 from rollshape.training.spec import Spec
 
 
@@ -23,17 +23,17 @@ class Known:
     """A tabular MDP under the policy and critic of a small network. Layers n are an episode's steps so far; without a
     time limit there is one, from which nothing leads out."""
 
-    trainer: FunctionalTrainer
-    state: RunState
+    checkpoint: Checkpoint
 
     @property
     def mdp(self) -> TabularMDP:
-        assert isinstance(self.trainer.env, TabularMDP)
-        return self.trainer.env
+        assert isinstance(self.checkpoint.env, TabularMDP)
+        return self.checkpoint.env
 
     @property
     def model(self) -> ActorCritic:
-        return self.state.learner.model
+        model: ActorCritic = self.checkpoint.policy.network
+        return model
 
     @cached_property
     def policy(self) -> Floats:
@@ -52,7 +52,7 @@ class Known:
             seen = jax.nn.one_hot(state, states)
 
             def log_prob(model: ActorCritic) -> jax.Array:
-                return self.trainer.policy.log_prob(model(seen[None])[0], action[None])[0]
+                return self.checkpoint.policy.distribution.log_prob(model(seen[None])[0], action[None])[0]
 
             return ravel_pytree(jax.grad(log_prob)(self.model))[0]
 
@@ -94,7 +94,7 @@ class Known:
     @cached_property
     def moments(self) -> list[tuple[Floats, Floats]]:
         """(E Â, E Â²) given (n, s, a), [n, S, A], for 1, 2, … T steps left in the window."""
-        spec, mdp = self.trainer.spec, self.mdp
+        spec, mdp = self.checkpoint.spec, self.mdp
         alive = (~mdp.terminal).astype(float)
         bare = spec.algo == "reinforce"  # here: without a baseline
         critic = self.critic * (not bare)
@@ -104,7 +104,7 @@ class Known:
             goes_on[-1] = 0.0
         decay, found = spec.gamma * (1.0 if bare else spec.gae_lambda), []
         first = second = np.zeros((self.layers, *self.policy.shape))
-        for _ in range(self.trainer.plan.num_steps):
+        for _ in range(self.checkpoint.plan.num_steps):
             means, squares = (
                 np.roll(np.einsum("nsa,sa->ns", x, self.policy), -1 if self.layers > 1 else 0, 0) * goes_on
                 for x in (first, second)
@@ -132,7 +132,7 @@ def known(mdp: TabularMDP, **changes: Any) -> Known:
     """A network whose policy is far from uniform, and whose critic is wrong."""
     sizes = {"num_envs": 4, "num_steps": 3, "hidden_sizes": (4,), "gamma": 0.9, "total_timesteps": 2**20}
     spec = Spec(**{**sizes, **changes})
-    trainer = FunctionalTrainer(spec, spec.plan(), mdp)
-    state = trainer.start()
-    model = eqx.tree_at(lambda m: m.towers.actor_head.weight, state.learner.model, replace_fn=lambda w: 100 * w)
-    return Known(trainer, state._replace(learner=state.learner._replace(model=model)))
+    driver = CompiledDriver(spec, spec.plan(), mdp)
+    state = driver.start()
+    model = eqx.tree_at(lambda m: m.towers.actor_head.weight, state.learner.network, replace_fn=lambda w: 100 * w)
+    return Known(Checkpoint(driver, state._replace(learner=state.learner._replace(network=model))))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rollshape.probes.picture import Picture
+from rollshape.probes.quantities.cosine_maps import CosineMap, new_cosine_map
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
@@ -66,12 +66,12 @@ def probe_document(errors: dict[int, tuple[float, float]], horizon: float | None
         "bias": {name: {"squared": 0.1, "relative": None, "ci": ends} for name in ("window", "estimator", "total")},
         "noise_scale": {"clustered": None, "ci": {"clustered": [1000.0, None]}},
         "horizon": {"value": horizon, "low": None, "high": None},
-        "pictures": [picture(2, 4).packed(), picture(4, 2).packed()],
+        "pictures": [cosine_map(2, 4).to_dict(), cosine_map(4, 2).to_dict()],
     }  # fmt: skip
 
 
-def picture(num_envs: int, num_steps: int) -> Picture:
+def cosine_map(num_envs: int, num_steps: int) -> CosineMap:
     """Cosines of random directions: batch 0 with batches 0 … 4."""
     steps = np.random.default_rng(0).normal(size=(5, num_envs * num_steps, 3))
     steps /= np.linalg.norm(steps, axis=-1, keepdims=True)
-    return Picture(num_envs, num_steps, np.einsum("ip,kjp->kij", steps[0], steps))
+    return new_cosine_map(num_envs, num_steps, np.einsum("ip,kjp->kij", steps[0], steps))

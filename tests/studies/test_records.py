@@ -60,7 +60,7 @@ def test_probes_are_read_whole_in_part_or_with_their_error() -> None:
     assert probe.noise_scale == Measurement(None, 1000.0, None)
     assert probe.horizon.value == 10.0
     assert [(point.num_envs, point.num_steps, point.mse) for point in probe.surface] == [(32, 64, 1.5)]
-    assert [picture.num_envs for picture in probe.pictures()] == [2, 4]
+    assert [cosine_map.num_envs for cosine_map in probe.cosine_maps()] == [2, 4]
     failed = ProbeRecord.from_dict({"update": 7, "error": "no memory"})
     assert (failed.update, failed.error, failed.surface, failed.rewards) == (7, "no memory", (), None)
     point = {"rrd_sample_size": 4, "variance": 2.0, "ci": {"variance": [1.0, 3.0]}, "bias2": 0.5, "mse": 2.5}

@@ -69,7 +69,7 @@ class Scene:
             self.rollout.observation.swapaxes(0, 1),
             self.rollout.action.T,
         )
-        steps = gram.scaled(traces, (estimate - estimate.mean()).T)
+        steps = gram.scale_traces(traces, (estimate - estimate.mean()).T)
         mean = gram.squared_norm(gram.mean_gradient(steps))
         return components(lag_products(gram.gram_blocks(steps)), mean)
 

@@ -71,6 +71,7 @@ class ActorCriticAlgorithm(Algorithm):
             )
         )  # fmt: skip
         self._network = network
+        self.gae_lambda = spec.gae_lambda
         clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
         self.optimizer = optax.chain(clip, optax.scale_by_adam(eps=1e-5))  # the gradient step applies the rate
 

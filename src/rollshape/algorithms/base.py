@@ -63,6 +63,8 @@ class Algorithm(ABC):
     uses_replay: ClassVar[bool] = False  # rollouts hold final observations and true rewards, and no values
     must_stay_finite: tuple[str, ...]  # reported losses; a run whose losses are not finite has diverged
     has_critic: bool  # whether a value function is trained
+    gae_lambda: float = 1.0  # λ of the advantages; returns to go are λ = 1
+    depends_on_past: bool = False  # whether advantages depend on rewards before their step
     centers_advantages: bool = False  # whether the mean of all advantages is subtracted before anything else
     parallel: Parallel
     distribution: ActionDistribution

@@ -40,6 +40,7 @@ class Reinforce(A2C):
         super().__init__(spec, *args, **options)
         self.has_critic = spec.baseline == "value"
         self.centers_advantages = spec.baseline == "mean"
+        self.gae_lambda, self.depends_on_past = 1.0, spec.returns == "episode"
         if not self.has_critic:
             self.must_stay_finite = ("policy_loss", "grad_norm")
 

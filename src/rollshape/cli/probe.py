@@ -1,4 +1,4 @@
-"""`rollshape probe`: what a batch of a run's shape is worth, in words, tables, figures and JSON."""
+"""`rollshape probe`: gradient statistics of a run, as sentences, tables, figures and JSON."""
 
 from __future__ import annotations
 
@@ -6,81 +6,70 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
-from rollshape.probes.ask import Ask
+from rollshape.probes.request import ProbeRequest
+
+if TYPE_CHECKING:
+    from rollshape.probes.result import ProbeResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeArgs(Ask, CommonArgs):
-    """What a batch of a run's shape is worth, and what every other split of its size would give."""
+class ProbeArgs(ProbeRequest, CommonArgs):
+    """Measure the gradient statistics of a run and predict them for every other split of its rollout size."""
 
     run_dir: Annotated[str, "a run directory"]
-    checkpoint: Annotated[int | Literal["latest", "all"], "the update after which it is measured"] = "latest"
+    checkpoint: Annotated[
+        int | Literal["latest", "all"], "update whose checkpoint is measured, or all stored checkpoints"
+    ] = "latest"
     no_figures: Annotated[bool, "write probe.json only"] = False
 
 
 def run(argv: Sequence[str]) -> None:
     args = parse(ProbeArgs, "probe", argv)
-    from rollshape.training.rundir import RunDirectory
+    from rollshape.probes.subject import ProbedRun, learns_rewards
 
-    if RunDirectory(Path(args.run_dir)).spec().algo == "rrd":
-        _rewards(args)
-        return
-    from rollshape.probes.files import save
-    from rollshape.probes.probe import probe
-
-    asked: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(Ask)}
-    with _Spinner() as told:
-        if args.checkpoint == "all":
-            found = probe(args.run_dir, "all", told=told, **asked)
-        else:
-            found = [probe(args.run_dir, args.checkpoint, told=told, **asked)]
-        told("figures" if not args.no_figures else "writing")
-        folders = [save(each, figures=not args.no_figures) for each in found]
+    with _Progress() as progress:
+        measure = _measure_rewards if learns_rewards(ProbedRun(Path(args.run_dir)).spec) else _measure
+        probes = measure(args, progress)
+        progress("figures" if not args.no_figures else "writing")
+        folders = [probe.save(figures=not args.no_figures) for probe in probes]
     if args.json:
         from rollshape.cli.output import print_json
 
-        documents = [each.to_dict() for each in found]
+        documents = [probe.to_dict() for probe in probes]
         print_json({"probes": documents} if args.checkpoint == "all" else documents[0])
         return
     from rollshape.cli.probe_view import show
 
-    for each, folder in zip(found, folders, strict=True):
-        show(each)
+    for probe, folder in zip(probes, folders, strict=True):
+        show(probe)
         print(folder)
 
 
-def _rewards(args: ProbeArgs) -> None:
-    """A run of RRD: its reward network."""
-    from rollshape.probes.rewards import answer, probe_rewards
+def _measure(args: ProbeArgs, progress: _Progress) -> Sequence[ProbeResult]:
+    from rollshape.probes.probe import probe
+
+    options: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(ProbeRequest)}
+    if args.checkpoint == "all":
+        return probe(args.run_dir, "all", on_progress=progress, **options)
+    return [probe(args.run_dir, args.checkpoint, on_progress=progress, **options)]
+
+
+def _measure_rewards(args: ProbeArgs, progress: _Progress) -> Sequence[ProbeResult]:
+    """Measure the reward network of an RRD run."""
+    from rollshape.probes.rewards import probe_rewards
 
     if args.checkpoint == "all":
-        raise RequestError("choice", "A run of rrd is probed at one checkpoint.", "Give its update, or leave it out.")
-    with _Spinner() as told:
-        told("reward network")
-        found = probe_rewards(args.run_dir, args.checkpoint, seed=args.seed)
-        folder = found.save(figures=not args.no_figures)
-    if args.json:
-        from rollshape.cli.output import print_json
-
-        print_json(found.to_dict())
-        return
-    print(f"{found.run_dir} after update {found.update:,} ({found.timesteps:,} timesteps)")
-    print("\n".join(answer(found)))
-    print(f"\n{'K':>6} {'subsequences':>12} {'variance':>10} {'95 %':>23} {'bias²':>10} {'mse':>10}")
-    for point in found.surface:
-        ends = f"{point.variance.low:.3g} … {point.variance.high:.3g}"
-        mark = "  run's" if point.rrd_sample_size == found.rrd_sample_size else ""
-        print(f"{point.rrd_sample_size:>6,} {point.num_subsequences:>12,} {point.variance.value:>10.3g} {ends:>23} "
-              f"{point.bias2.value:>10.3g} {point.mse:>10.3g}{mark}")  # fmt: skip
-    print(folder)
+        raise RequestError("choice", "A run of rrd is probed at one checkpoint.", "Give its update, or omit the flag.")
+    progress("reward network")
+    return [probe_rewards(args.run_dir, args.checkpoint, seed=args.seed)]
 
 
-class _Spinner:
-    """What is being done, on stderr: one line that changes in a terminal, and a line each elsewhere."""
+class _Progress:
+    """Progress on stderr: one line that changes in a terminal, otherwise one line per step."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -88,7 +77,7 @@ class _Spinner:
         self._console = Console(stderr=True, highlight=False)
         self._status = self._console.status("opening the run")
 
-    def __enter__(self) -> _Spinner:
+    def __enter__(self) -> _Progress:
         if self._console.is_terminal:
             self._status.start()
         return self

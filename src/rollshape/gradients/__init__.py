@@ -1,4 +1,4 @@
-"""What a batch is worth: statistics of plain arrays.
+"""Gradient statistics of a batch, from plain arrays.
 
-Arrays are environment first, [N, T, …]: an environment is the independent unit of everything that is said here.
+Arrays are environment first, [N, T, …]: environments are the independent units of all statistics here.
 """

@@ -1,4 +1,4 @@
-"""Gradients of steps for any architecture, by vmap(grad): dearer than traces, and it needs nothing but a loss.
+"""Gradients of steps for any architecture, by vmap(grad): more expensive than traces, but a loss is all it needs.
 
 `loss(parameters, step)` is the loss of one step, unbatched; `steps` is a pytree of arrays [N, T, …].
 """
@@ -17,23 +17,23 @@ Loss = Callable[[Any, Any], Array]
 
 
 def step_gradients(loss: Loss, parameters: Any, steps: Any) -> Array:
-    """Gradients of the steps of one environment, [T, …] → [T, P]."""
+    """Return the gradients of the steps of one environment, [T, …] → [T, P]."""
     return jax.vmap(lambda step: ravel_pytree(jax.grad(loss)(parameters, step))[0])(steps)
 
 
 def gram_blocks(loss: Loss, parameters: Any, steps: Any) -> Array:
-    """⟨g_t, g_s⟩ of the same environment, [N, T, …] → [N, T, T]; those of one environment are held at a time."""
+    """Return ⟨g_t, g_s⟩ within every environment, [N, T, …] → [N, T, T]; gradients of one are held at a time."""
 
-    def own(steps: Any) -> Array:
+    def block(steps: Any) -> Array:
         gradients = step_gradients(loss, parameters, steps)
         return jnp.matmul(gradients, gradients.T, precision=jax.lax.Precision.HIGHEST)
 
-    blocks: Array = jax.lax.map(own, steps)
+    blocks: Array = jax.lax.map(block, steps)
     return blocks
 
 
 def rows(loss: Loss, parameters: Any, steps: Any) -> Array:
-    """Mean gradient of each environment's window, [N, T, …] → [N, P]: one gradient a window, none a step."""
+    """Return the mean gradient of every environment's window, [N, T, …] → [N, P], without gradients of steps."""
 
     def window(parameters: Any, steps: Any) -> Array:
         return jax.vmap(lambda step: loss(parameters, step))(steps).mean()

@@ -1,4 +1,4 @@
-"""What a shuffled minibatch of M transitions keeps of its batch: predicted from σ², τ_T and |G|², and measured."""
+"""Gradient of a shuffled minibatch compared with its batch: predicted from σ², τ_T and |G|², and measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollshape.gradients.variance import Components
 
 @dataclass(frozen=True, slots=True)
 class MinibatchPoint:
-    """One size: tr Var(G_M) and the cosine of G_M to its batch's gradient; intervals are those of the shuffles."""
+    """tr Var(G_M) and the cosine of G_M to the batch gradient, for one size; intervals are over shuffles."""
 
     size: int
     predicted_variance: float
@@ -24,22 +24,22 @@ class MinibatchPoint:
 
 
 def minibatch_variance(size: int, rollout_size: int, step_variance: float, correlation_time: float) -> float:
-    """tr Var(G_M) = (σ²/M)·[1 + (M − 1)(τ_T − 1)/(NT − 1)]: two drawn steps covary as two steps of the batch do."""
+    """Return tr Var(G_M) = (σ²/M)·[1 + (M − 1)(τ_T − 1)/(NT − 1)]: two drawn steps covary like any two of the batch."""
     correlated = (size - 1) * (correlation_time - 1) / max(rollout_size - 1, 1)  # a batch of one has no pairs
     return float(step_variance / size * (1 + correlated))
 
 
 def minibatch_cosine(squared_norm: float, variance: float, rollout_variance: float) -> float:
-    """E⟨G_M, G_B⟩/√(E|G_M|²·E|G_B|²) = √((|G|² + tr Var G_B)/(|G|² + tr Var G_M)), for E[G_M | batch] = G_B.
+    """Return E⟨G_M, G_B⟩/√(E|G_M|²·E|G_B|²) = √((|G|² + tr Var G_B)/(|G|² + tr Var G_M)), as E[G_M | batch] = G_B.
 
-    A |G|² estimated as negative counts as none.
+    A negative estimate of |G|² counts as 0.
     """
     signal = max(squared_norm, 0.0)
     return float(np.sqrt((signal + rollout_variance) / (signal + variance)))
 
 
 def shuffled_minibatches(rng: np.random.Generator, rollout_size: int, size: int, count: int) -> NDArray[np.int64]:
-    """Indices [R, M] of R ≤ count disjoint minibatches of one shuffled epoch."""
+    """Return indices [R, M] of R ≤ count disjoint minibatches of one shuffled epoch."""
     if not 1 <= size <= rollout_size:
         raise RequestError(
             "divisibility", f"A minibatch of {size} does not fit into {rollout_size}.", f"Use 1 to {rollout_size}."
@@ -51,9 +51,9 @@ def shuffled_minibatches(rng: np.random.Generator, rollout_size: int, size: int,
 def minibatch_point(
     size: int, rollout_size: int, rows: ArrayLike, mean: ArrayLike, components: Components
 ) -> MinibatchPoint:
-    """Measured on gradients of minibatches [R, P] against their batch's [P], beside the prediction.
+    """Compare gradients of minibatches [R, P] with that of their batch [P] and with the prediction.
 
-    tr Var(G_M) = E|G_M − G_B|² + tr Var(G_B): the first is measured by the shuffles, the second is the batch's own.
+    tr Var(G_M) = E|G_M − G_B|² + tr Var(G_B): the shuffles give the first term, the batch the second.
     """
     rows, mean = np.asarray(rows, np.float64), np.asarray(mean, np.float64)
     step, total, norm = float(components.step_variance), float(components.total), float(components.squared_norm)
@@ -70,7 +70,7 @@ def minibatch_point(
 
 
 def _mean(values: Floats) -> Estimate:
-    """Mean with its normal interval; of one value, itself."""
+    """Return the mean with a normal interval; a single value has an interval of width 0."""
     mean = float(values.mean())
     half = Z * float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return Estimate(mean, mean - half, mean + half)

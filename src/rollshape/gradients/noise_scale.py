@@ -1,12 +1,12 @@
-"""The gradient noise scale (McCandlish et al. 2018): how many transitions until the signal equals the noise.
+"""The gradient noise scale (McCandlish et al. 2018): the number of transitions at which signal equals noise.
 
-* clustered: σ²·τ_T/|G|², for whole rollouts of windows of T steps; |G|² by pairs of environments;
-* individual: σ²/|G|², for transitions as if they were independent, what a small shuffled minibatch is compared with;
-* naive: what the usual estimator gives, which takes shuffled transitions for independent. Its |G|² is the mean over all
-  pairs of transitions, so E = |G|² + σ²(τ_T − 1)/(NT − 1): the scale comes out too low and cannot pass NT/(τ_T − 1).
-  It is given wherever it is positive, as elsewhere.
+* clustered: σ²·τ_T/|G|², for rollouts of windows of T steps; |G|² from pairs of environments;
+* individual: σ²/|G|², for transitions as if they were independent; compare it with a small shuffled minibatch;
+* naive: the standard estimator, which treats shuffled transitions as independent. Its |G|² is the mean over all pairs
+  of transitions, so E = |G|² + σ²(τ_T − 1)/(NT − 1): the scale is too low and cannot exceed NT/(τ_T − 1). As usual, it
+  is reported wherever it is positive.
 
-The interval is that of the signal-to-noise ratio, turned over: its denominator is a variance and never near zero.
+The interval is the inverse of that of the signal-to-noise ratio, whose denominator is a variance and never near zero.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rollshape.gradients.intervals import Resampled, Statistic
+from rollshape.gradients.intervals import Bootstrap, Statistic
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseScale:
-    """Transitions. `value` is None, with a reason, where no signal is seen, and an end is where nothing bounds it."""
+    """In transitions. `value` is None, with a reason, if there is no signal; an end is None if it is unbounded."""
 
     value: float | None
     low: float | None
@@ -31,7 +31,7 @@ class NoiseScale:
 
 @dataclass(frozen=True, slots=True)
 class NoiseScales:
-    """The three of them, beside each other."""
+    """The three estimators."""
 
     clustered: NoiseScale
     individual: NoiseScale
@@ -47,24 +47,26 @@ def noise_scales(
     window_norms: ArrayLike | None = None,
     num_envs: int | None = None,
 ) -> NoiseScales:
-    """From mean |g_t|² of each environment [M] and the Gram matrix of window means [M, M], windows of T steps.
+    """Estimate from the mean |g_t|² of every environment [M] and the Gram matrix of window means [M, M].
 
-    Where an environment gave several windows, its row is their mean and `window_norms` [M] its mean |window mean|². The
-    naive scale depends on the batch that it is taken from: N environments (default: all that were measured).
+    If an environment has several windows, its row is their mean and `window_norms` [M] the mean of |window mean|². The
+    naive scale depends on the size of its batch: N environments (default: all measured ones).
     """
     rows = np.diag(np.asarray(row_gram)) if window_norms is None else window_norms
-    resampled = Resampled({"step": step_norms, "row": rows}, {"norm": row_gram}, rng)
-    envs = num_envs or resampled.num_envs
+    bootstrap = Bootstrap({"step": step_norms, "row": rows}, {"norm": row_gram}, rng)
+    envs = num_envs or bootstrap.num_envs
     size = envs * num_steps
     return NoiseScales(
-        clustered=_inverted(resampled, lambda q: q["norm"] / ((q["row"] - q["norm"]) * num_steps)),
-        individual=_inverted(resampled, lambda q: q["norm"] / (q["step"] - q["norm"])),
-        naive=_inverted(resampled, lambda q: naive_snr(q["step"], q["row"], q["norm"], envs, size), credulous=True),
+        clustered=_invert(bootstrap, lambda q: q["norm"] / ((q["row"] - q["norm"]) * num_steps)),
+        individual=_invert(bootstrap, lambda q: q["norm"] / (q["step"] - q["norm"])),
+        naive=_invert(
+            bootstrap, lambda q: naive_snr(q["step"], q["row"], q["norm"], envs, size), require_significance=False
+        ),
     )
 
 
 def naive_snr(step: ArrayLike, row: ArrayLike, norm: ArrayLike, envs: int, size: int) -> np.ndarray:
-    """|G|²/σ² from all pairs of transitions: u = (B|Ḡ|² − mean|g|²)/(B − 1), which is McCandlish's pair (1, B).
+    """Return |G|²/σ² from all pairs of transitions: u = (B|Ḡ|² − mean|g|²)/(B − 1), McCandlish's pair (1, B).
 
     |Ḡ|² = ((N − 1)·norm + row)/N from the mean squared row and the U-statistic over environments.
     """
@@ -74,12 +76,12 @@ def naive_snr(step: ArrayLike, row: ArrayLike, norm: ArrayLike, envs: int, size:
     return np.asarray(pairs / (step - pairs))
 
 
-def _inverted(resampled: Resampled, snr: Statistic, *, credulous: bool = False) -> NoiseScale:
-    """1/SNR; no signal where its interval reaches zero, or, to the credulous, where its value does."""
-    ratio = resampled.estimate(snr, wider=False)
+def _invert(bootstrap: Bootstrap, snr: Statistic, *, require_significance: bool = True) -> NoiseScale:
+    """Return 1/SNR, or no value where the interval of the SNR (or only its value) reaches zero."""
+    ratio = bootstrap.estimate(snr, wider=False)
     low, high = (1 / end if end > 0 else None for end in (ratio.high, ratio.low))
-    if (ratio.value if credulous else ratio.low) > 0:
+    if (ratio.low if require_significance else ratio.value) > 0:
         return NoiseScale(1 / ratio.value, low, high)
-    bound = f", so it is at least {low:.3g}" if low is not None else ""
-    reason = f"no signal: with {resampled.num_envs} environments |G|² cannot be told from zero{bound}"
+    bound = f"; the noise scale is at least {low:.3g}" if low is not None else ""
+    reason = f"no signal: with {bootstrap.num_envs} environments |G|² is not significantly different from zero{bound}"
     return NoiseScale(None, low, None, reason)

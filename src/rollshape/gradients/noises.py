@@ -1,11 +1,11 @@
-"""The three noises of a step's gradient: sampling, trajectory, credit assignment, by branching from states.
+"""The error of a step's gradient by source (sampling, trajectory, credit assignment), from branched environments.
 
-An estimated advantage is Â = A^π + b(s, a) + ε with E[ε | s, a] = 0: the true one, a bias, and what the continuation
-adds. With ψ = ∇log π and G* = E[A^π ψ] the error of one step's gradient splits exactly (law of total variance):
+An estimated advantage is Â = A^π + b(s, a) + ε with E[ε | s, a] = 0: the true advantage, a bias, and the noise of the
+continuation. With ψ = ∇log π and G* = E[A^π ψ] the error of one step's gradient splits exactly (law of total variance):
 
-E‖Âψ − G*‖² = tr Var(A^π ψ)                             sampling: which states and actions
-            + E[‖ψ‖² Var(ε | s, a)]                     trajectory: how the rest happened to go
-            + E‖bψ‖² + 2·tr Cov(A^π ψ, bψ)              credit assignment: what the estimator gets wrong on average
+E‖Âψ − G*‖² = tr Var(A^π ψ)                             sampling: of states and actions
+            + E[‖ψ‖² Var(ε | s, a)]                     trajectory: random continuation
+            + E‖bψ‖² + 2·tr Cov(A^π ψ, bψ)              credit assignment: bias of the estimator
 
 Every square is a product of independent draws, so no term has a plug-in bias: S states of different environments, A ≥ 3
 actions drawn from π in each, C ≥ 2 continuations of each. Q^π is the mean of unbiased returns, V^π(s) the mean of the
@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rollshape.errors import RequestError
-from rollshape.gradients.intervals import Estimate, Floats, Resampled
+from rollshape.gradients.intervals import Bootstrap, Estimate, Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Noises:
-    """Per step; total is their sum, E‖g − G*‖². Credit assignment is negative where the bias shrinks the gradient."""
+    """Terms per step and their sum, E‖g − G*‖². Credit assignment is negative where the bias shrinks the gradient."""
 
     sampling: Estimate
     trajectory: Estimate
@@ -34,7 +34,7 @@ class Noises:
 
 
 def true_weights(returns: ArrayLike) -> Floats:
-    """Unbiased A^π of every drawn action, [S, A, C] → [S, A]: its mean return less the mean of the other actions'."""
+    """Return unbiased A^π of every action, [S, A, C] → [S, A]: its mean return minus that of the other actions."""
     means = np.asarray(returns, np.float64).mean(2)
     actions = means.shape[1]
     return np.asarray(means - (means.sum(1, keepdims=True) - means) / (actions - 1))
@@ -48,7 +48,7 @@ def noises(
     cross_gram: ArrayLike,
     rng: np.random.Generator,
 ) -> Noises:
-    """From estimated advantages and unbiased returns of continuations [S, A, C], and ‖ψ‖² [S, A].
+    """Estimate the terms from estimated advantages and unbiased returns of continuations [S, A, C], and ‖ψ‖² [S, A].
 
     `true_gram` [S, S] holds inner products of the states' rows mean_a(A·ψ), with A of `true_weights`; `cross_gram`
     those of such a row with a row mean_a(Â·ψ), Â the mean over continuations. Both are `row_gram` of scores [S, A, …]
@@ -59,12 +59,12 @@ def noises(
     if estimates.shape[1] < 3 or estimates.shape[2] < 2:
         raise RequestError(
             "number-range",
-            f"Branching needs 3 actions a state and 2 continuations each; got {estimates.shape[1:]}.",
-            "Draw more of them.",
+            f"Branching needs at least 3 actions per state and 2 continuations per action; got {estimates.shape[1:]}.",
+            "Use more.",
         )
-    resampled = Resampled(
+    bootstrap = Bootstrap(
         {
-            "seen": (score_norms * (estimates**2).mean(2)).mean(1),
+            "second": (score_norms * (estimates**2).mean(2)).mean(1),
             "expected": (score_norms * _squared_mean(estimates)).mean(1),
             "true": (score_norms * _squared_advantage(returns)).mean(1),
         },
@@ -72,21 +72,21 @@ def noises(
         rng,
     )
     return Noises(
-        sampling=resampled.estimate(lambda q: q["true"] - q["norm"]),
-        trajectory=resampled.estimate(lambda q: q["seen"] - q["expected"], positive=True),
-        credit=resampled.estimate(lambda q: q["expected"] - q["true"] - 2 * (q["cross"] - q["norm"])),
-        total=resampled.estimate(lambda q: q["seen"] - 2 * q["cross"] + q["norm"]),
+        sampling=bootstrap.estimate(lambda q: q["true"] - q["norm"]),
+        trajectory=bootstrap.estimate(lambda q: q["second"] - q["expected"], positive=True),
+        credit=bootstrap.estimate(lambda q: q["expected"] - q["true"] - 2 * (q["cross"] - q["norm"])),
+        total=bootstrap.estimate(lambda q: q["second"] - 2 * q["cross"] + q["norm"]),
     )
 
 
 def _squared_mean(draws: Floats) -> Floats:
-    """(E x)² by pairs of different draws along the last axis."""
+    """Return (E x)² from pairs of different draws along the last axis."""
     count = draws.shape[-1]
     return np.asarray((draws.sum(-1) ** 2 - (draws**2).sum(-1)) / (count * (count - 1)))
 
 
 def _squared_advantage(returns: Floats) -> Floats:
-    """(Q − V)² = Q² − 2QV + V² of every action [S, A]; given state and action, all factors are independent draws."""
+    """Return (Q − V)² = Q² − 2QV + V² of every action [S, A]; given (s, a), all factors are independent draws."""
     means = returns.mean(2)
     actions = means.shape[1]
     others = means.sum(1, keepdims=True) - means

@@ -1,5 +1,8 @@
-"""Windows of many lengths T, cut from one long rollout: the passes through the network are shared by all T, and so are
-the inner products of scores, for |Σ A_t ψ_t|² = Σ A_t A_s ⟨ψ_t, ψ_s⟩ whatever the advantages A are at that T."""
+"""Statistics of windows of many lengths T, all cut from one long rollout.
+
+All T share the passes through the network and the inner products of scores, because
+|Σ A_t ψ_t|² = Σ A_t A_s ⟨ψ_t, ψ_s⟩ for the advantages A of any T.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,22 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from rollshape.gradients.gram import Trace, Traces, by_products, einsum, layer_gram, reshaped, scaled, summed
-from rollshape.gradients.intervals import Floats, norm_estimate
+from rollshape.gradients.gram import (
+    Trace,
+    Traces,
+    einsum,
+    layer_gram,
+    prefers_products,
+    reshape_traces,
+    scale_traces,
+    sum_outer,
+)
+from rollshape.gradients.intervals import Floats, estimate_squared_norm
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What windows are measured against, over as many steps as they take."""
+    """What windows are compared with, over the same number of steps."""
 
     gram: Floats  # [N₀, N₀] of rows by the reference, λ = 1 without truncation
     estimator_gram: Floats  # [N₀, N₀] of rows at long T minus the reference's: estimator bias
@@ -28,13 +40,13 @@ class References:
 
     @property
     def has_signal(self) -> bool:
-        """Whether the reference gradient can be told from zero."""
-        return norm_estimate(self.gram).low > 0
+        """Whether the reference gradient is significantly different from zero."""
+        return estimate_squared_norm(self.gram).low > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What a long rollout of N₀ environments says of windows of T steps."""
+    """Statistics of windows of T steps in a long rollout of N₀ environments."""
 
     num_steps: int
     window_norms: Floats  # [N₀] mean |window mean|² over the environment's windows
@@ -46,100 +58,98 @@ class Windows:
 
 @dataclass(frozen=True)
 class Weights:
-    """What the scores of steps are multiplied by, [N₀, S]: at windows of T, at long T with the same λ, and by the
-    reference, λ = 1 without truncation. S ≤ T₀ steps: as many as whole windows of T take."""
+    """Factors of the steps' scores, [N₀, S]. S ≤ T₀ is the number of steps that fill whole windows of T."""
 
     num_steps: int
-    here: Any
-    long: Any
-    reference: Any
+    windowed: Any  # of windows of T
+    long: Any  # with the same λ, without truncation
+    reference: Any  # with λ = 1, without truncation
 
     @property
     def size(self) -> int:
-        return int(self.here.shape[1])
+        return int(self.windowed.shape[1])
 
 
-def stacked(weights: Sequence[Weights], steps: int) -> NDArray[np.float32]:
-    """All weights that `cut` needs, [N₀, K, T₀], zero behind the steps that they have: those of every T, and behind
-    them reference and long T for every number of steps."""
-    sizes = {each.size: each for each in weights}
-    needed = [each.here for each in weights] + [x for each in sizes.values() for x in (each.reference, each.long)]
-    whole = [np.pad(np.asarray(x, np.float32), ((0, 0), (0, steps - x.shape[1]))) for x in needed]
-    return np.stack(whole, 1)
+def stack_weights(weights: Sequence[Weights], steps: int) -> NDArray[np.float32]:
+    """Stack the weights for `sum_windows`, [N₀, K, T₀], padded with zeros: those of every T, followed by the reference
+    and long weights for every number of steps."""
+    sizes = {w.size: w for w in weights}
+    parts = [w.windowed for w in weights] + [x for w in sizes.values() for x in (w.reference, w.long)]
+    return np.stack([np.pad(np.asarray(x, np.float32), ((0, 0), (0, steps - x.shape[1]))) for x in parts], 1)
 
 
 @partial(jax.jit, static_argnums=1)
-def cut(scores: Traces, lengths: tuple[int, ...], weights: ArrayLike) -> tuple[Array, Array]:
-    """Σ |window sum|² over each environment's windows, [N₀, K], and sums over all its steps, [N₀, K′, P].
+def sum_windows(scores: Traces, lengths: tuple[int, ...], weights: ArrayLike) -> tuple[Array, Array]:
+    """Return Σ |window sum|² over the windows of every environment, [N₀, K], and sums over all its steps, [N₀, K′, P].
 
-    Scores are traces [N₀, T₀, …], `weights` [N₀, K′, T₀]; the first K are cut into windows of `lengths`, and the rest
-    are only summed.
+    Scores are traces [N₀, T₀, …], `weights` [N₀, K′, T₀]; the first K are cut into windows of `lengths`, the rest are
+    only summed.
     """
-    found = [_layer(trace, lengths, jnp.asarray(weights)) for trace in scores]
-    squares = jnp.stack([sum(each[0][k] for each in found) for k in range(len(lengths))], 1)
-    return squares, jnp.concatenate([jnp.stack(each[1], 1) for each in found], 2)
+    layers = [_layer(trace, lengths, jnp.asarray(weights)) for trace in scores]
+    squares = jnp.stack([sum(layer[0][k] for layer in layers) for k in range(len(lengths))], 1)
+    return squares, jnp.concatenate([jnp.stack(layer[1], 1) for layer in layers], 2)
 
 
 def windows(scores: Traces, weights: Sequence[Weights]) -> list[Windows]:
-    """What score traces [N₀, T₀, …] say of windows of every T."""
-    lengths = tuple(each.num_steps for each in weights)
-    return gathered(weights, *cut(scores, lengths, stacked(weights, scores[0].inputs.shape[1])))
+    """Return the statistics of windows of every T, from score traces [N₀, T₀, …]."""
+    lengths = tuple(w.num_steps for w in weights)
+    return summarize_windows(weights, *sum_windows(scores, lengths, stack_weights(weights, scores[0].inputs.shape[1])))
 
 
-def gathered(weights: Sequence[Weights], squares: ArrayLike, sums: ArrayLike) -> list[Windows]:
-    """What `cut` found of `stacked` weights, as means of windows and Gram matrices."""
+def summarize_windows(weights: Sequence[Weights], squares: ArrayLike, sums: ArrayLike) -> list[Windows]:
+    """Turn the result of `sum_windows` for stacked weights into means over windows and Gram matrices."""
     squares, sums = np.asarray(squares, np.float64), np.asarray(sums)
-    behind = len(weights)
-    known: dict[int, tuple[Any, Any, References]] = {}
-    for size in {each.size: None for each in weights}:
-        true, long = (sums[:, i] / np.float32(size) for i in (behind, behind + 1))
-        mean = np.asarray(true.mean(0, dtype=np.float64))
-        known[size] = true, long, References(products(true), products(long - true), mean)
-        behind += 2
-    found = []
-    for k, each in enumerate(weights):
-        true, long, references = known[each.size]
-        here, norms = sums[:, k] / np.float32(each.size), squares[:, k] / (each.size * each.num_steps)
-        row, bias, window_bias = (products(x) for x in (here, here - true, here - long))
-        found.append(Windows(each.num_steps, norms, row, bias, window_bias, references))
-    return found
+    index = len(weights)
+    by_size: dict[int, tuple[Any, Any, References]] = {}
+    for size in {w.size: None for w in weights}:
+        reference, long = (sums[:, i] / np.float32(size) for i in (index, index + 1))
+        mean = np.asarray(reference.mean(0, dtype=np.float64))
+        by_size[size] = reference, long, References(products(reference), products(long - reference), mean)
+        index += 2
+    result = []
+    for k, w in enumerate(weights):
+        reference, long, references = by_size[w.size]
+        rows, norms = sums[:, k] / np.float32(w.size), squares[:, k] / (w.size * w.num_steps)
+        row_gram, bias, window_bias = (products(x) for x in (rows, rows - reference, rows - long))
+        result.append(Windows(w.num_steps, norms, row_gram, bias, window_bias, references))
+    return result
 
 
 def products(rows: ArrayLike) -> Floats:
-    """Gram matrix of rows [N, P], without a copy of them in double precision; NumPy's computes one half of it only."""
+    """Return the Gram matrix of rows [N, P], without a copy of them in double precision."""
     rows = np.asarray(rows)
     return np.asarray(rows @ rows.T, np.float64)
 
 
 def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list[Array], list[Array]]:
-    """One layer's share of the squares, [N] for each length, and its sums, [N, P] for each of the weights."""
+    """Return the contribution of one layer to the squares, [N] per length, and its sums, [N, P] per weight."""
     envs, count, steps = weights.shape
     squares: dict[int, Array] = {}
-    for block in _blocks([t for t in lengths if by_products(trace, t)]):
+    for block in _blocks([t for t in lengths if prefers_products(trace, t)]):
         whole = -(-steps // block)
-        [padded] = reshaped([_padded(trace, whole * block)], 2, (envs * whole, block))
-        found = jax.vmap(lambda t: layer_gram(t, t))(padded)
+        [padded] = reshape_traces([_pad(trace, whole * block)], 2, (envs * whole, block))
+        grams = jax.vmap(lambda t: layer_gram(t, t))(padded)
         for k, length in enumerate(lengths):
-            if k not in squares and by_products(trace, length) and block % length == 0:
-                own = jnp.pad(weights[:, k], ((0, 0), (0, whole * block - steps))).reshape(-1, block)
+            if k not in squares and prefers_products(trace, length) and block % length == 0:
+                factors = jnp.pad(weights[:, k], ((0, 0), (0, whole * block - steps))).reshape(-1, block)
                 window = np.arange(block) // length
-                together = found * (window[:, None] == window) * own[:, :, None] * own[:, None]
-                squares[k] = together.sum((1, 2)).reshape(envs, -1).sum(1)
+                within = grams * (window[:, None] == window) * factors[:, :, None] * factors[:, None]
+                squares[k] = within.sum((1, 2)).reshape(envs, -1).sum(1)
     known = [k for k in range(count) if k in squares or k >= len(lengths)]
     sums = dict(zip(known, jnp.moveaxis(_sums(trace, weights[:, np.array(known)]), 1, 0), strict=True))
     for k, length in enumerate(lengths):
         if k not in sums:
             size = steps // length * length
             first = Trace(trace.inputs[:, :size], trace.errors[:, :size], trace.bias, trace.shared)
-            [parts] = reshaped(scaled([first], weights[:, k, :size]), 2, (envs * (size // length), length))
-            gradients = jax.vmap(summed)(parts)
+            [parts] = reshape_traces(scale_traces([first], weights[:, k, :size]), 2, (envs * (size // length), length))
+            gradients = jax.vmap(sum_outer)(parts)
             squares[k] = (gradients**2).sum(1).reshape(envs, -1).sum(1)
             sums[k] = gradients.reshape(envs, size // length, -1).sum(1)
     return [squares[k] for k in range(len(lengths))], [sums[k] for k in range(count)]
 
 
 def _sums(trace: Trace, weights: Array) -> Array:
-    """Sums over all steps for weights [N, K, T] → [N, K, P]: one product of matrices for all K."""
+    """Return the sums over all steps for weights [N, K, T] → [N, K, P], as one matrix product for all K."""
     (envs, count, steps), width = weights.shape, trace.errors.shape[-1]
     terms = steps * trace.positions
     inputs = trace.inputs.reshape(envs, terms, trace.inputs.shape[-1])
@@ -152,15 +162,15 @@ def _sums(trace: Trace, weights: Array) -> Array:
 
 
 def _blocks(lengths: Sequence[int]) -> list[int]:
-    """Of which all lengths are divisors, the fewest among themselves: inner products within them serve all."""
-    found: list[int] = []
+    """Return the fewest lengths that are multiples of all: inner products within them serve every length."""
+    blocks: list[int] = []
     for length in sorted(set(lengths), reverse=True):
-        if all(block % length for block in found):
-            found.append(length)
-    return found
+        if all(block % length for block in blocks):
+            blocks.append(length)
+    return blocks
 
 
-def _padded(trace: Trace, steps: int) -> Trace:
+def _pad(trace: Trace, steps: int) -> Trace:
     def pad(x: Array) -> Array:
         return jnp.pad(x, ((0, 0), (0, steps - x.shape[1]), *[(0, 0)] * (x.ndim - 2)))
 

@@ -1,49 +1,48 @@
-"""Data of a checkpoint's policy from environments of the probe's own, so that the run's N limits nothing.
+"""Data from the policy of a checkpoint, collected in environments of the probe, whose number the run does not limit.
 
-Stationary: every environment takes 2 to 3 episode lengths of steps first, how many is drawn for each alone, so that no
-two share a phase; the length is that of the longest episode that other environments played in as many steps as an
-episode may take. Or the run's own states. Normalisers of the run are constants here. Where a host environment only
-resets there is no transition, and that step is left out: all T steps of a window are transitions.
+The environments start from the stationary distribution of the policy: each first takes 2 to 3 episode lengths of steps,
+a random number of its own, so that they are at different steps of their episodes. The episode length is that of the
+longest episode in a trial of as many steps as an episode may take. Alternatively they start from the environment states
+of the run. The run's normalizers are constants here. A host environment that spends a step on its reset has no
+transition in that step; such steps are left out, so that all T steps of a window are transitions.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rollshape.agents.distributions import ActionDistribution, sample
-from rollshape.agents.networks import ActorCritic
-from rollshape.agents.normalizer import Moments, normalize_obs, scale_reward
+from rollshape.agents.distributions import sample
+from rollshape.agents.normalizer import scale_reward
 from rollshape.agents.policy import Policy
+from rollshape.algorithms.base import Rollout
 from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
-from rollshape.probes.stationary import BURN_IN, stationary
-from rollshape.training.loop import RunState, Trainer, on_one_device
-from rollshape.training.rollout import Rollout, collect
-from rollshape.training.spec import Spec
+from rollshape.probes.stationary import BURN_IN, burn_in_of, stationary
+from rollshape.probes.subject import Checkpoint, Estimator
+from rollshape.training.rollout import collect_with_policy
 from rollshape.training.streams import stream_key
-from rollshape.training.update import advantages
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
-PIECE, TOGETHER = 64, 128  # steps that are collected in one call, and environments at most: programs for any T and N
+CHUNK_STEPS, CHUNK_ENVS = 64, 128  # collected by one call, so that one program serves every T and N
 
 
 class Stream(NamedTuple):
-    """N environments × L steps, [N, L, …]; observations and actions of the first T ≤ L of them."""
+    """N environments × L steps, [N, L, …]; observations and actions are those of the first T ≤ L steps."""
 
-    observation: Array  # [N, T, …] as the network saw it
+    observation: Array  # [N, T, …] as the network reads it
     action: Array
     value: Array  # [N, L + 1]: also after the last step
     reward: Array  # [N, L]
@@ -54,99 +53,99 @@ class Stream(NamedTuple):
 
 
 class Source(ABC):
-    """N environments that can be drawn from again and again, independently."""
+    """N environments from which independent streams can be drawn."""
 
-    def __init__(self, trainer: Trainer, state: RunState, num_envs: int) -> None:
-        self.spec, self.policy, self.num_envs = trainer.spec, trainer.policy, num_envs
-        self.model, self.moments = on_one_device(state)
-        self._rewards: Moments | None = jax.device_put(state.rewards, jax.local_devices()[0])
-        self._length: int | None = None
+    def __init__(self, checkpoint: Checkpoint, num_envs: int) -> None:
+        self.policy, self.num_envs = checkpoint.policy, num_envs
+        self._reward_moments = checkpoint.reward_moments
+        self._episode_length: int | None = None
 
     @property
     def burn_in(self) -> tuple[int, int] | None:
-        """Steps of every environment before it is drawn from: at least, and less than; None for the run's states."""
-        return None if self._length is None else (BURN_IN[0] * self._length, BURN_IN[1] * self._length)
+        """Steps of an environment before the first draw: at least, and less than; None for the run's own states."""
+        length = self._episode_length
+        return None if length is None else (BURN_IN[0] * length, BURN_IN[1] * length)
 
     @abstractmethod
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
-        """T steps of all environments and a tail without observations, independent of every other draw."""
+        """Return T steps of all environments and a tail without observations, independent of all other draws."""
 
     def close(self) -> None:  # noqa: B027
-        """Give back what environments hold."""
+        """Release the environments."""
 
-    def _rewarded(self, stream: Stream) -> Stream:
-        return stream if self._rewards is None else stream._replace(reward=scale_reward(self._rewards, stream.reward))
+    def _scale_rewards(self, stream: Stream) -> Stream:
+        if self._reward_moments is None:
+            return stream
+        return stream._replace(reward=scale_reward(self._reward_moments, stream.reward))
 
 
 class FunctionalSource(Source):
-    """Fresh environments in every draw, or the run's own states."""
+    """Fresh environments in every draw, or the environment states of the run."""
 
-    def __init__(self, trainer: Trainer, state: RunState, num_envs: int, begin: Start) -> None:
-        super().__init__(trainer, state, num_envs)
-        assert isinstance(trainer.env, FunctionalEnv)
-        self.env = trainer.env
-        self._episodes = jax.device_put(state.episodes, jax.local_devices()[0]) if begin == "run" else None
-        self._parts = 1 if begin == "run" else math.ceil(num_envs / TOGETHER)
-        if begin == "stationary":
-            key = stream_key(self.spec.seed, "probe", 2**31 - 1)
-            self._length = int(self._burnt(key, (self.env.horizon, self.env.horizon + 1))[1])
+    def __init__(self, checkpoint: Checkpoint, num_envs: int, start: Start) -> None:
+        super().__init__(checkpoint, num_envs)
+        assert isinstance(checkpoint.env, FunctionalEnv)
+        self.env = checkpoint.env
+        self._episodes = checkpoint.episodes if start == "run" else None
+        self._num_groups = 1 if start == "run" else math.ceil(num_envs / CHUNK_ENVS)
+        if start == "stationary":
+            key = stream_key(checkpoint.spec.seed, "probe", 2**31 - 1)
+            horizon = self.env.horizon
+            self._episode_length = int(self._burn_in(key, jnp.asarray([horizon, horizon + 1]))[1])
 
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
         length = num_steps + tail
-        parts = [self._pieces(num_steps, length, own) for own in jax.random.split(key, self._parts)]
-        return self._rewarded(_joined(parts, self.num_envs, num_steps, length))
+        groups = [
+            self._collect_group(num_steps, length, group_key) for group_key in jax.random.split(key, self._num_groups)
+        ]
+        return self._scale_rewards(_join(groups, self.num_envs, num_steps, length))
 
-    def _pieces(self, num_steps: int, length: int, key: Array) -> list[Stream]:
-        """What some environments do, and a little more, in pieces."""
-        burn, rest = jax.random.split(key)
-        episodes = self._episodes
-        if self.burn_in is not None:
-            episodes, _ = self._burnt(burn, self.burn_in)
-        pieces = []
-        for first in range(0, length, PIECE):
-            own = jax.random.fold_in(rest, first)
-            episodes, piece = _followed(self.env, self.policy, self.model, self.moments, episodes, own)
-            pieces.append(piece if first < num_steps else piece._replace(observation=None, action=None))
-        return pieces
+    def _collect_group(self, num_steps: int, length: int, key: Array) -> list[Stream]:
+        """Return at least `length` steps of one group of environments, in chunks."""
+        burn_key, step_key = jax.random.split(key)
+        episodes: Any = self._episodes
+        if self._episode_length is not None:
+            episodes, _ = self._burn_in(burn_key, burn_in_of(self._episode_length))
+        chunks = []
+        for first in range(0, length, CHUNK_STEPS):
+            episodes, chunk = _collect_chunk(self.env, self.policy, episodes, jax.random.fold_in(step_key, first))
+            unused: Any = None
+            chunks.append(chunk if first < num_steps else chunk._replace(observation=unused, action=unused))
+        return chunks
 
-    def _burnt(self, key: Array, burn_in: tuple[int, int]) -> tuple[Episode, Array]:
-        some = math.ceil(self.num_envs / self._parts)
-        found: tuple[Episode, Array] = stationary(self.env, self.policy, some, self.model, self.moments, key, burn_in)
-        return found
+    def _burn_in(self, key: Array, burn_in: Array) -> tuple[Episode, Array]:
+        group_size = math.ceil(self.num_envs / self._num_groups)
+        result: tuple[Episode, Array] = stationary(self.env, self.policy, group_size, key, burn_in)
+        return result
 
 
-def _joined(parts: list[list[Stream]], num_envs: int, num_steps: int, length: int) -> Stream:
-    """Some environments' pieces, one after the other in time, for all environments: observations and actions up to T,
-    the rest up to L. NumPy's, for every slice of JAX's is a program of its own."""
+def _join(groups: list[list[Stream]], num_envs: int, num_steps: int, length: int) -> Stream:
+    """Concatenate chunks along time and groups along environments, in NumPy: every JAX slice compiles a program.
+
+    Observations and actions are cut at T, everything else at L.
+    """
     ends = Stream(num_steps, num_steps, length + 1, *[length] * 5)  # type: ignore[arg-type]
 
-    def whole(name: str) -> Array:
-        end, first = getattr(ends, name), getattr(parts[0][0], name)
+    def concatenate(name: str) -> Array:
+        end, first = getattr(ends, name), getattr(groups[0][0], name)
         out = np.empty((num_envs, end, *first.shape[2:]), first.dtype)
-        rows = 0
-        for pieces in parts:
-            for i, piece in enumerate(getattr(each, name) for each in pieces):
-                if piece is not None:
-                    kept = np.asarray(piece)[: num_envs - rows, : end - i * PIECE]
-                    out[rows : rows + len(kept), i * PIECE : i * PIECE + kept.shape[1]] = kept
-            rows += first.shape[0]
+        row = 0
+        for chunks in groups:
+            for i, chunk in enumerate(getattr(stream, name) for stream in chunks):
+                if chunk is not None:
+                    part = np.asarray(chunk)[: num_envs - row, : end - i * CHUNK_STEPS]
+                    out[row : row + len(part), i * CHUNK_STEPS : i * CHUNK_STEPS + part.shape[1]] = part
+            row += first.shape[0]
         return jnp.asarray(out)
 
-    return Stream(*map(whole, Stream._fields))
+    return Stream(*map(concatenate, Stream._fields))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _followed(
-    env: FunctionalEnv,
-    policy: ActionDistribution,
-    model: ActorCritic,
-    moments: Moments | None,
-    episodes: Episode,
-    key: Array,
-) -> tuple[Episode, Stream]:
-    """The next steps, always as many: one program so serves every T."""
-    act, move = jax.random.split(key)
-    episodes, rollout = collect(env, Policy(model, moments, policy), episodes, (act, move), PIECE)
+@eqx.filter_jit
+def _collect_chunk(env: FunctionalEnv, policy: Policy, episodes: Episode, key: Array) -> tuple[Episode, Stream]:
+    """Collect the next CHUNK_STEPS steps."""
+    policy_key, env_key = jax.random.split(key)
+    episodes, rollout = collect_with_policy(env, policy, episodes, (policy_key, env_key), CHUNK_STEPS)
     return episodes, Stream(
         jnp.swapaxes(rollout.observation, 0, 1),
         jnp.swapaxes(rollout.action, 0, 1),
@@ -156,15 +155,16 @@ def _followed(
 
 
 class HostSource(Source):
-    """One pool of host environments. From one draw to the next each goes on for 1 to 2 episode lengths."""
+    """One pool of host environments; between two draws every environment takes 1 to 2 episode lengths of steps."""
 
-    def __init__(self, trainer: Trainer, state: RunState, num_envs: int) -> None:
-        super().__init__(trainer, state, num_envs)
-        self.env: HostEnv = make_host(self.spec.env, num_envs, **(self.spec.env_kwargs or {}))
-        self._act = jax.jit(self._chosen)
-        self._values = jax.jit(lambda observation: self.model.value(normalize_obs(self.moments, observation)))
-        self._length = self._longest(stream_key(self.spec.seed, "probe", 2**31 - 1))
-        self._drawn = False
+    def __init__(self, checkpoint: Checkpoint, num_envs: int) -> None:
+        super().__init__(checkpoint, num_envs)
+        spec = checkpoint.spec
+        self.env: HostEnv = make_host(spec.env, num_envs, **(spec.env_kwargs or {}))
+        self._act = jax.jit(self._sample_action)
+        self._value = jax.jit(lambda observation: self.policy.value(observation))
+        self._episode_length = self._longest_episode(stream_key(spec.seed, "probe", 2**31 - 1))
+        self._has_drawn = False
 
     def close(self) -> None:
         self.env.close()
@@ -173,36 +173,37 @@ class HostSource(Source):
         env, length, envs = self.env, num_steps + tail, np.arange(self.num_envs)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         assert self.burn_in is not None
-        assert self._length is not None
-        less = self._length if self._drawn else 0
-        self._drawn = True
-        counted = -(rng.integers(*self.burn_in, self.num_envs) - less)  # transitions since the window's begin
-        blank: dict[str, Any] = {}
+        assert self._episode_length is not None
+        already = self._episode_length if self._has_drawn else 0
+        self._has_drawn = True
+        position = -(rng.integers(*self.burn_in, self.num_envs) - already)  # transitions since the window began
+        arrays: dict[str, Any] = {}
         i = 0
-        while counted.min() <= length:
-            observed, elapsed = env.current.copy(), env.elapsed  # a backend may write over its observations
-            action, value = (np.asarray(x) for x in self._act(jax.random.fold_in(key, i), observed))
+        while position.min() <= length:
+            observation, elapsed = env.current.copy(), env.elapsed  # a backend may overwrite its observations
+            action, value = (np.asarray(x) for x in self._act(jax.random.fold_in(key, i), observation))
             outcome = env.step(env.clip_action(action))
             i += 1
-            final = np.zeros(self.num_envs, np.float32)
+            final_value = np.zeros(self.num_envs, np.float32)
             if outcome.truncated.any():
-                final = np.where(outcome.truncated, self._values(outcome.final_observation), 0.0)
+                final_value = np.where(outcome.truncated, self._value(outcome.final_observation), 0.0)
             columns = {
-                "observation": (observed, num_steps), "action": (action, num_steps), "value": (value, length + 1),
+                "observation": (observation, num_steps), "action": (action, num_steps), "value": (value, length + 1),
                 "reward": (outcome.reward, length), "terminated": (outcome.terminated, length),
-                "truncated": (outcome.truncated, length), "final_value": (final, length), "steps": (elapsed, length),
+                "truncated": (outcome.truncated, length), "final_value": (final_value, length),
+                "steps": (elapsed, length),
             }  # fmt: skip
             for name, (column, count) in columns.items():
-                if name not in blank:
-                    blank[name] = np.zeros((self.num_envs, count, *column.shape[1:]), column.dtype)
-                kept = outcome.valid & (counted >= 0) & (counted < count)
-                blank[name][envs[kept], counted[kept]] = column[kept]
-            counted += outcome.valid
-        stream = Stream(**{name: jnp.asarray(column) for name, column in blank.items()})
-        return self._rewarded(stream._replace(observation=normalize_obs(self.moments, stream.observation)))
+                if name not in arrays:
+                    arrays[name] = np.zeros((self.num_envs, count, *column.shape[1:]), column.dtype)
+                in_window = outcome.valid & (position >= 0) & (position < count)
+                arrays[name][envs[in_window], position[in_window]] = column[in_window]
+            position += outcome.valid
+        stream = Stream(**{name: jnp.asarray(column) for name, column in arrays.items()})
+        return self._scale_rewards(stream._replace(observation=self.policy.normalize(stream.observation)))
 
-    def _longest(self, key: Array) -> int:
-        """Steps of the longest episode that the pool plays within the horizon, from a reset."""
+    def _longest_episode(self, key: Array) -> int:
+        """Return the length of the longest episode that the pool plays within its horizon, starting from a reset."""
         env, longest = self.env, 0
         env.reset(int(jax.random.bits(key, (), jnp.uint32) >> 1))
         for i in range(env.horizon):
@@ -211,71 +212,70 @@ class HostSource(Source):
             env.step(env.clip_action(np.asarray(action)))
         return longest
 
-    def _chosen(self, key: Array, observation: Array) -> tuple[Array, Array]:
-        outputs, value = self.model(normalize_obs(self.moments, observation))
-        return sample(self.policy, key, outputs), value
+    def _sample_action(self, key: Array, observation: Array) -> tuple[Array, Array]:
+        outputs, value = self.policy(observation)
+        return sample(self.policy.distribution, key, outputs), value
 
 
-def source(trainer: Trainer, state: RunState, num_envs: int | None, begin: Start) -> Source:
-    """Where the probe's data comes from, or a RequestError that says why not."""
-    own = trainer.plan.num_envs
-    if begin == "run" and num_envs not in (None, own):
+def open_source(checkpoint: Checkpoint, num_envs: int | None, start: Start) -> Source:
+    """Return the source of the probe's data, or raise a RequestError that says why there is none."""
+    run_envs = checkpoint.plan.num_envs
+    if start == "run" and num_envs not in (None, run_envs):
         raise RequestError(
             "contradiction",
-            f"The run has {own} environments: their states cannot start {num_envs}.",
-            "Leave --num-envs out, or use --start stationary.",
+            f"The run has {run_envs} environments: {num_envs} cannot start from their states.",
+            "Omit --num-envs, or use --start stationary.",
         )
-    count = own if begin == "run" else num_envs or DEFAULT_ENVS
+    count = run_envs if start == "run" else num_envs or DEFAULT_ENVS
     if count < MIN_ENVS:
-        fix = "Use --start stationary." if begin == "run" else f"Use --num-envs {MIN_ENVS} or more."
+        fix = "Use --start stationary." if start == "run" else f"Use --num-envs {MIN_ENVS} or more."
         raise RequestError(
             "independent-environments",
             f"A probe needs at least {MIN_ENVS} independent environments; got {count}.",
             fix,
         )
-    if isinstance(trainer.env, FunctionalEnv):
-        return FunctionalSource(trainer, state, count, begin)
-    if begin == "run":
+    if isinstance(checkpoint.env, FunctionalEnv):
+        return FunctionalSource(checkpoint, count, start)
+    if start == "run":
         raise RequestError(
             "environment",
-            f"{trainer.spec.env} runs on the host: it cannot be set to the run's states again and again.",
+            f"{checkpoint.spec.env} runs on the host: it cannot be set to the states of the run repeatedly.",
             "Use --start stationary.",
         )
-    return HostSource(trainer, state, count)
+    return HostSource(checkpoint, count)
 
 
-def estimates(
-    spec: Spec, stream: Stream, num_steps: int | None = None, lam: float | None = None
+def estimate_advantages(
+    estimator: Estimator, stream: Stream, num_steps: int | None = None, lam: float | None = None
 ) -> tuple[Values, Values]:
-    """(advantages, value targets), as training has them, of windows of T steps, [N, S]: S observed steps, as many as
-    whole windows take. Without T there is no edge: the tail is looked at as far as it goes.
+    """Return (advantages, value targets) [N, S] of windows of T steps, as training computes them.
 
-    REINFORCE's mean baseline is the mean of all: a constant.
+    S is the number of observed steps that fill whole windows. Without T there is no window edge, and the tail is used
+    as far as it goes. The mean baseline of REINFORCE is the mean of all advantages, a constant.
     """
     observed, length = stream.action.shape[1], stream.reward.shape[1]
-    steps = num_steps or length
-    same = replace(spec, env_kwargs=None)  # hashable
     size = observed if num_steps is None else observed // num_steps * num_steps
-    edge = (np.arange(length) + 1) % steps == 0
-    estimate, target = (
-        np.asarray(x)[:, :size] for x in _estimates(same, stream, edge, spec.gae_lambda if lam is None else lam)
-    )
-    if spec.algo == "reinforce" and spec.baseline == "mean":
-        estimate = estimate - estimate.mean()
-    return estimate, target
+    edge = (np.arange(length) + 1) % (num_steps or length) == 0
+    lam = estimator.gae_lambda if lam is None else lam
+    advantage, target = (np.asarray(x)[:, :size] for x in _advantages(estimator, stream, edge, lam))
+    if estimator.centers_advantages:
+        advantage = advantage - advantage.mean()
+    return advantage, target
 
 
 @partial(jax.jit, static_argnums=0)
-def _estimates(spec: Spec, stream: Stream, edge: Values, lam: float) -> tuple[Array, Array]:
-    """A window's edge is a time limit: it bootstraps from where the step led and cuts the trace. One program so serves
-    every T and λ."""
-    cut = edge & ~stream.terminated & ~stream.truncated
-    blank: Any = None
+def _advantages(estimator: Estimator, stream: Stream, edge: Values, lam: float) -> tuple[Array, Array]:
+    """Treat a window's edge as a time limit: bootstrap from the next state and end the trace.
+
+    One program thus serves every T and λ.
+    """
+    is_cut = edge & ~stream.terminated & ~stream.truncated
+    unused: Any = None
     rollout = Rollout(
-        observation=blank, raw_observation=None, action=blank, log_prob=blank, value=stream.value[:, :-1].T,
-        reward=stream.reward.T, terminated=stream.terminated.T, truncated=(stream.truncated | cut).T,
-        final_value=jnp.where(cut, stream.value[:, 1:], stream.final_value).T, steps=blank, episode_return=blank,
-        episode_length=blank, last_value=stream.value[:, -1],
+        observation=unused, raw_observation=None, action=unused, log_prob=unused, value=stream.value[:, :-1].T,
+        reward=stream.reward.T, terminated=stream.terminated.T, truncated=(stream.truncated | is_cut).T,
+        final_value=jnp.where(is_cut, stream.value[:, 1:], stream.final_value).T, steps=unused, episode_return=unused,
+        episode_length=unused, last_value=stream.value[:, -1],
     )  # fmt: skip
-    estimate, target = advantages(spec, rollout, lam)
-    return estimate.T, target.T
+    advantage, target = estimator.advantages(rollout, lam)
+    return advantage.T, target.T

@@ -1,40 +1,31 @@
-"""What a probe leaves beside its run: RUN_DIR/probes/UPDATE/probe.json, and figures."""
+"""Files of a probe: RUN_DIR/probes/UPDATE/probe.json, and figures."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rollshape.files import atomic_write, disk_errors
-from rollshape.probes.result import Probe
 
-THEN = "probe again"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REMEDY = "probe again"
 
 
-def folder_for(run_dir: str, update: int) -> Path:
+def save(run_dir: str, update: int, document: dict[str, Any], figures: Iterable[tuple[str, Figure]] = ()) -> Path:
+    """Write the document, and the figures as PNG; return the folder."""
     folder = Path(run_dir) / "probes" / str(update)
-    with disk_errors(folder, THEN):
+    with disk_errors(folder, REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def write_figure(figure: Any, path: Path) -> None:
-    """A matplotlib figure as PNG, whole or not at all."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png")
-    with atomic_write(path, THEN) as file:
-        file.write(picture.getvalue())
-
-
-def save(probe: Probe, *, figures: bool = True) -> Path:
-    """The folder; a probe of the same update is written over."""
-    folder = folder_for(probe.run_dir, probe.update)
-    with atomic_write(folder / "probe.json", THEN) as file:
-        file.write(json.dumps(probe.to_dict(), indent=2, allow_nan=False).encode())
-    if figures:
-        from rollshape.probes.figures import draw
-
-        draw(probe, folder)
+    with atomic_write(folder / "probe.json", REMEDY) as file:
+        file.write(json.dumps(document, indent=2, allow_nan=False).encode())
+    for name, figure in figures:
+        image = io.BytesIO()
+        figure.savefig(image, format="png")
+        with atomic_write(folder / f"{name}.png", REMEDY) as file:
+            file.write(image.getvalue())
     return folder

@@ -1,294 +1,159 @@
-"""`probe`: what a batch of a run's shape is worth, and what every other split of the same size would give."""
+"""`probe`: gradient statistics of a run, and predictions for every other split of its rollout size."""
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-
-from rollshape.errors import RequestError, RunError
-from rollshape.formatting import format_bytes
+from rollshape.errors import RequestError
 from rollshape.geometry.divisors import divisors
-from rollshape.gradients.bias import bias
-from rollshape.gradients.noise_scale import NoiseScales, noise_scales
-from rollshape.gradients.surface import surface, surfaces
-from rollshape.gradients.variance import collected_variance, variance
-from rollshape.probes import measure
-from rollshape.probes.ask import Ask, checked
-from rollshape.probes.batches import collect_batches, measured_cosines, minibatch_table, pictures
-from rollshape.probes.collect import Source, Stream, estimates, source
-from rollshape.probes.critic import TargetPoint, target_points
-from rollshape.probes.horizon import Direction, Horizon, direction, given_horizon, measured_horizon
-from rollshape.probes.noises import STATES, step_noises
-from rollshape.probes.reset_phase import reset_phase
+from rollshape.probes.collect import Source, estimate_advantages, open_source
+from rollshape.probes.context import OnProgress, ProbeContext, draw_key, tail_steps, window_lengths
+from rollshape.probes.measure import measure_rows, policy_view
+from rollshape.probes.quantities import MEASURED_FIRST, QUANTITIES
+from rollshape.probes.quantities.horizon import Direction, Horizon, given_horizon, measure_horizon, new_direction
+from rollshape.probes.request import ProbeRequest, check_request
 from rollshape.probes.result import Geometry, Probe
-from rollshape.training import checkpoint as checkpoints
-from rollshape.training.loop import RunState, Trainer
-from rollshape.training.run import Run, open_run, use_compilation_cache
-from rollshape.training.rundir import RunDirectory
-from rollshape.training.streams import stream_key
+from rollshape.probes.subject import Checkpoint, ProbedRun, RunOrPath, learns_from_replay
 
-LONGEST = 1024  # steps of the windows that are looked at, unless the run's own are longer
-OBSERVATION_BYTES, MOST_BYTES = 1 << 30, 1 << 32  # of a probe's observations: aimed at, and at most
-DIRECTION, DIRECTION_ENVS = 512, 128  # steps and environments that tell the direction at one of many checkpoints
-CRITIC_WEIGHT = 0.01  # what the reference leaves to the critic: γ to the power of its tail
-SIZES = (0.25, 0.5, 2, 4)  # of the rollout_size, whose surfaces are given beside its own
-DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3}  # independent of each other
-
-Told = Callable[[str], None]
+DIRECTION_STEPS, DIRECTION_ENVS = 512, 128  # at most, to measure the gradient's direction at every checkpoint
 
 
-@overload
-def probe(run: Run | str | Path, checkpoint: Literal["all"], *, told: Told = ..., **asked: Any) -> list[Probe]: ...
 @overload
 def probe(
-    run: Run | str | Path, checkpoint: int | Literal["latest"] = "latest", *, told: Told = ..., **asked: Any
+    run: RunOrPath, checkpoint: Literal["all"], *, on_progress: OnProgress = ..., **options: Any
+) -> list[Probe]: ...
+@overload
+def probe(
+    run: RunOrPath,
+    checkpoint: int | Literal["latest"] = "latest",
+    *,
+    on_progress: OnProgress = ...,
+    **options: Any,
 ) -> Probe: ...
 def probe(
-    run: Run | str | Path,
+    run: RunOrPath,
     checkpoint: int | Literal["latest", "all"] = "latest",
     *,
-    told: Told = lambda _: None,
-    **asked: Any,
+    on_progress: OnProgress = lambda _: None,
+    **options: Any,
 ) -> Probe | list[Probe]:
-    """Measure a run at a checkpoint, or at all that it has kept. What can be `asked` are the fields of `Ask`.
+    """Measure a run at one of its checkpoints, or at all of them.
 
-    `told` hears what is being done, one step of the work after the other.
+    Args:
+        run: a run or its directory.
+        checkpoint: the update after which to measure, "latest" or "all".
+        on_progress: called with a short description of every step of the work.
+        **options: fields of `ProbeRequest`.
     """
-    path = run.path if isinstance(run, Run) else Path(run)
-    use_compilation_cache()
-    with _Opened(path, checkpoint, told) as opened:
-        ask = checked(Ask(**asked), opened.trainer.plan.rollout_size, opened.trainer.spec.seed)
-        horizon = opened.horizon(ask)
-        found = [opened.measured(update, ask, horizon) for update in opened.updates]
-    return found if checkpoint == "all" else found[0]
+    with ProbedRun(run) as probed:
+        updates = _select_updates(probed, checkpoint)
+        request = check_request(ProbeRequest(**options), probed.plan.rollout_size, probed.spec.seed)
+        horizon = _measure_horizon(probed, request, on_progress)
+        probes = [_probe_checkpoint(probed, update, request, horizon, on_progress) for update in updates]
+    return probes if checkpoint == "all" else probes[0]
 
 
-class _Opened:
-    """A run whose checkpoints are measured, one trainer for all of them."""
-
-    def __init__(self, path: Path, checkpoint: int | Literal["latest", "all"], told: Told) -> None:
-        self.path, self.told = path, told
-        folder = RunDirectory(path).checkpoints
-        document = RunDirectory(path).read()
-        asked = checkpoint if isinstance(checkpoint, int) else None
-        last = checkpoints.update_of(checkpoints.find(folder, asked))
-        if document["status"] == "diverged" and asked is None:
-            raise RequestError(
-                "run",
-                f"{path} diverged: its losses or parameters are not numbers. Its last checkpoint is of update {last}.",
-                f"Use --checkpoint {last} to measure it before that.",
-            )
-        self.kept = [checkpoints.update_of(each) for each in checkpoints.stored(folder)]
-        self.updates = self.kept if checkpoint == "all" else [last]
-        if (algo := RunDirectory(path).spec().algo) in ("sac", "rrd"):
-            raise RequestError(
-                "run",
-                f"{path} is a run of {algo}, which draws from a replay: it has no rollout of N × T to measure.",
-                "Probe PPO, A2C or REINFORCE; the reward network of rrd has rollshape.probe_rewards.",
-            )
-        self.trainer, _ = open_run(path, last)
-
-    def __enter__(self) -> _Opened:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.trainer.close()
-
-    def state(self, update: int) -> RunState:
-        stored = checkpoints.find(RunDirectory(self.path).checkpoints, update)
-        state: RunState = checkpoints.load(stored, self.trainer.start())
-        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.learner.model)):
-            raise RequestError(
-                "checkpoint",
-                f"The parameters after update {update} are not finite.",
-                f"Choose another --checkpoint of {', '.join(map(str, self.kept))}.",
-            )
-        return state
-
-    def horizon(self, ask: Ask) -> Horizon:
-        """h: as given, or measured over all checkpoints that were kept."""
-        if ask.horizon is not None:
-            return given_horizon(ask.horizon)
-        directions = []
-        for update in self.kept if len(self.kept) > 1 else []:
-            self.told(f"direction of the gradient after update {update}")
-            directions.append(self._direction(update, ask))
-        return measured_horizon(directions, self.kept)
-
-    def _direction(self, update: int, ask: Ask) -> Direction:
-        """The reference gradient at a checkpoint."""
-        envs = None if ask.start == "run" else min(DIRECTION_ENVS, ask.num_envs or DIRECTION_ENVS)
-        drawn = source(self.trainer, self.state(update), envs, ask.start)
-        try:
-            steps = min(DIRECTION, max(window_lengths(self.trainer, ask, drawn.num_envs)))
-            stream = drawn.draw(steps, tail_steps(self.trainer), _key(ask, update, "direction"))
-            view = measure.policy_view(drawn.model, drawn.policy)
-            return direction(update, measure.measure_rows(view, stream, estimates(drawn.spec, stream, lam=1.0)[0]))
-        finally:
-            drawn.close()
-
-    def measured(self, update: int, ask: Ask, horizon: Horizon) -> Probe:
-        drawn = source(self.trainer, self.state(update), ask.num_envs, ask.start)
-        try:
-            return _measured(self.path, update, self.trainer, self.state(update), drawn, ask, horizon, self.told)
-        finally:
-            drawn.close()
-
-
-def _measured(
-    path: Path, update: int, trainer: Trainer, state: RunState, drawn: Source, ask: Ask, horizon: Horizon, told: Told
-) -> Probe:
-    """All measurements of one checkpoint, one after the other."""
-    spec, plan, rng = trainer.spec, trainer.plan, np.random.default_rng([ask.seed or 0, update])
-    envs, steps, size, has = plan.num_envs, plan.num_steps, cast(int, ask.rollout_size), ask.has
-    view, updates = measure.policy_view(drawn.model, drawn.policy), horizon.value or 1.0
-    told(f"long rollout after update {update}")
-    lengths = window_lengths(trainer, ask, drawn.num_envs)
-    stream = drawn.draw(max(lengths), tail_steps(trainer), _key(ask, update, "long"))
-    told(f"policy: windows of {lengths[0]} to {lengths[-1]} steps")
-    weights = measure.advantages(spec, stream, lengths)
-    windows = measure.measure_windows(view, stream, weights)
-    own = windows[lengths.index(steps)]
-    seen = int((own.window_norms > 0).sum())
-    if seen < 2:
-        raise RunError(
-            "run",
-            f"After update {update} the gradient is zero in all but {seen} of {drawn.num_envs} environments.",
-            "Probe a later checkpoint, or use more --num-envs.",
-        )
-    told("lags")
-    lags = measure.measure_lags(view, stream, weights[lengths.index(steps)])
-    found = variance(lags, own.row_gram, rng, num_envs=envs)
-    critic, value_scales = (
-        _critic(drawn, stream, lengths, size, steps, envs, rng, told) if has("critic") else ([], None)
-    )
-    table, cosine, collected = [], None, None
-    if has("batches"):
-        batches = collect_batches(
-            drawn, view, envs, steps, ask.num_batches, _key(ask, update, "batches"),
-            lambda i, n: told(f"batches {i}/{n}"),
-        )  # fmt: skip
-        told("minibatches")
-        table = minibatch_table(view, batches, found, plan.minibatch_size, rng)
-        cosine, collected = measured_cosines(batches, found, own.references), collected_variance(batches.gradients)
-    split = phases = None
-    if has("noises"):
-        told("three noises")
-        split = step_noises(trainer, state, num_states=STATES, seed=ask.seed or 0)
-    if has("phases"):
-        told("phases after a common reset")
-        phases = reset_phase(trainer, state, seed=ask.seed or 0)
-    told("intervals")
-    points = surfaces([size, *(_other_sizes(size) if has("sizes") else ())], windows, rng, updates)
-    return Probe(
-        run_dir=str(path),
-        update=update,
-        timesteps=update * plan.rollout_size,
-        command=_command(path, update, ask),
-        geometry=_geometry(trainer, drawn, ask, lengths),
-        variance=found,
-        noise_scale=noise_scales(lags[:, 0], own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs),
-        value_noise_scale=value_scales,
-        minibatch=table,
-        collected=collected,
-        cosine=cosine,
-        bias={
-            "window": bias(own.window_bias_gram, own.references.gram, rng),
-            "estimator": bias(own.references.estimator_gram, own.references.gram, rng),
-            "total": bias(own.bias_gram, own.references.gram, rng),
-        },
-        horizon=horizon,
-        surface=points.pop(size),
-        sizes=points,
-        critic=critic,
-        pictures=pictures(drawn, view, _key(ask, update, "pictures")) if has("pictures") else [],
-        noises=split,
-        reset_phase=phases,
-    )
-
-
-def _critic(
-    drawn: Source, stream: Stream, lengths: list[int], size: int, steps: int, envs: int, rng: np.random.Generator,
-    told: Told,
-) -> tuple[list[TargetPoint], NoiseScales | None]:  # fmt: skip
-    """Targets and gradients of the critic, where something trains one."""
-    spec = drawn.spec
-    if spec.algo == "reinforce" and spec.baseline != "value":
-        return [], None
-    view = measure.critic_view(drawn.model)
-    told(f"critic: windows of {lengths[0]} to {lengths[-1]} steps")
-    weights = measure.errors(spec, stream, lengths)
-    windows = measure.measure_windows(view, stream, weights)
-    own = windows[lengths.index(steps)]
-    norms = measure.measure_step_norms(view, stream, weights[lengths.index(steps)])
-    scales = noise_scales(norms, own.row_gram, steps, rng, window_norms=own.window_norms, num_envs=envs)
-    return target_points(spec, stream, surface(size, windows, rng), rng), scales
-
-
-def window_lengths(trainer: Trainer, ask: Ask, envs: int) -> list[int]:
-    """All T that divide the rollout_size and fit the probe, and the run's own."""
-    observation = trainer.env.observation
-    step_bytes = envs * math.prod(observation.shape) * np.dtype(observation.dtype).itemsize
-    own = trainer.plan.num_steps
-    if own * step_bytes > MOST_BYTES:
+def _select_updates(run: ProbedRun, checkpoint: int | Literal["latest", "all"]) -> list[int]:
+    """Return the updates to measure, or raise a RequestError where the run cannot be measured."""
+    update = checkpoint if isinstance(checkpoint, int) else None
+    last = run.find_update(update)
+    if run.has_diverged and update is None:
         raise RequestError(
-            "memory",
-            f"{envs} environments × {own} steps of observations take {format_bytes(own * step_bytes)}.",
-            f"Use fewer --num-envs; {max(32, MOST_BYTES // (own * step_bytes // envs))} fit.",
+            "run",
+            f"{run.path} diverged: its losses or parameters are not finite. Its last checkpoint is of update {last}.",
+            f"Use --checkpoint {last} to measure it before that.",
         )
-    cap = max(own, min(LONGEST, OBSERVATION_BYTES // step_bytes))
-    return sorted({own, *(t for t in divisors(cast(int, ask.rollout_size)) if t <= cap)})
+    if learns_from_replay(run.spec):
+        raise RequestError(
+            "run",
+            f"{run.path} is a run of {run.spec.algo}, which uses a replay: it has no rollout of N × T to measure.",
+            "Probe PPO, A2C or REINFORCE; for the reward network of rrd use rollshape.probe_rewards.",
+        )
+    return run.updates if checkpoint == "all" else [last]
 
 
-def tail_steps(trainer: Trainer) -> int:
-    """Steps behind the windows, so that references know the rest of the episode, or almost all that γ leaves of it."""
-    gamma, horizon = trainer.spec.gamma, trainer.env.horizon
-    return horizon if gamma == 1 else min(horizon, math.ceil(math.log(CRITIC_WEIGHT) / math.log(max(gamma, 1e-9))))
+def _measure_horizon(run: ProbedRun, request: ProbeRequest, on_progress: OnProgress) -> Horizon:
+    """Return h as requested, or measured over all stored checkpoints."""
+    if request.horizon is not None:
+        return given_horizon(request.horizon)
+    directions = []
+    for update in run.updates if len(run.updates) > 1 else []:
+        on_progress(f"direction of the gradient after update {update}")
+        directions.append(_measure_direction(run.checkpoint(update), request))
+    return measure_horizon(directions, run.updates)
 
 
-def _other_sizes(size: int) -> list[int]:
-    return [int(size * factor) for factor in SIZES if size * factor == int(size * factor) and size * factor >= 4]
+def _measure_direction(checkpoint: Checkpoint, request: ProbeRequest) -> Direction:
+    """Return the reference gradient at a checkpoint."""
+    envs = None if request.start == "run" else min(DIRECTION_ENVS, request.num_envs or DIRECTION_ENVS)
+    source = open_source(checkpoint, envs, request.start)
+    try:
+        lengths = window_lengths(checkpoint, request.rollout_size or 0, source.num_envs)
+        key = draw_key(request.seed or 0, checkpoint.update, "direction")
+        stream = source.draw(min(DIRECTION_STEPS, max(lengths)), tail_steps(checkpoint), key)
+        advantage = estimate_advantages(checkpoint.estimator, stream, lam=1.0)[0]
+        return new_direction(checkpoint.update, measure_rows(policy_view(source.policy), stream, advantage))
+    finally:
+        source.close()
 
 
-def _key(ask: Ask, update: int, draw: str) -> Array:
-    return jax.random.fold_in(stream_key(ask.seed or 0, "probe", update), DRAWS[draw])
+def _probe_checkpoint(
+    run: ProbedRun, update: int, request: ProbeRequest, horizon: Horizon, on_progress: OnProgress
+) -> Probe:
+    """Measure all quantities of one checkpoint."""
+    checkpoint = run.checkpoint(update)
+    source = open_source(checkpoint, request.num_envs, request.start)
+    try:
+        context = ProbeContext(checkpoint, source, request, horizon, on_progress)
+        ordered = [*MEASURED_FIRST, *(quantity for quantity in QUANTITIES if quantity not in MEASURED_FIRST)]
+        results: dict[str, Any] = {
+            quantity.name: quantity.measure(context)
+            if quantity.part is None or request.includes(quantity.part)
+            else None
+            for quantity in ordered
+        }
+        return Probe(
+            run_dir=str(run.path),
+            update=update,
+            timesteps=update * run.plan.rollout_size,
+            command=_command(run.path, update, request),
+            geometry=_geometry(context, source),
+            **results,
+        )
+    finally:
+        source.close()
 
 
-def _geometry(trainer: Trainer, drawn: Source, ask: Ask, lengths: list[int]) -> Geometry:
-    spec, plan, tail, size = trainer.spec, trainer.plan, tail_steps(trainer), cast(int, ask.rollout_size)
-    constant = " less their mean, a constant" if spec.algo == "reinforce" and spec.baseline == "mean" else ""
+def _geometry(context: ProbeContext, source: Source) -> Geometry:
+    checkpoint, request, lengths = context.checkpoint, context.request, context.lengths
+    spec, plan, tail = checkpoint.spec, checkpoint.plan, tail_steps(checkpoint)
+    centered = ", minus their mean (a constant)" if checkpoint.estimator.centers_advantages else ""
     return Geometry(
         num_envs=plan.num_envs,
         num_steps=plan.num_steps,
         minibatch_size=plan.minibatch_size,
-        rollout_size=size,
-        probe_envs=drawn.num_envs,
+        rollout_size=context.rollout_size,
+        probe_envs=source.num_envs,
         probe_steps=max(lengths),
         tail_steps=tail,
-        num_batches=ask.num_batches,
-        start=ask.start,
-        burn_in=drawn.burn_in,
-        seed=ask.seed or 0,
+        num_batches=request.num_batches,
+        start=request.start,
+        burn_in=source.burn_in,
+        seed=context.seed,
         algo=spec.algo,
         gamma=spec.gamma,
         gae_lambda=spec.gae_lambda,
-        advantages=f"unnormalised{constant}",
-        reference=f"λ = 1, {tail} steps beyond the window: the critic's weight there is {spec.gamma**tail:.2g}",
-        left_out=tuple(t for t in divisors(size) if t > max(lengths)),
+        advantages=f"not normalized{centered}",
+        reference=f"λ = 1, {tail} steps beyond the window, where the weight of the critic is {spec.gamma**tail:.2g}",
+        left_out=tuple(t for t in divisors(context.rollout_size) if t > max(lengths)),
     )
 
 
-def _command(path: Path, update: int, ask: Ask) -> str:
-    """The command that makes the same probe."""
-    given = [(field.name, getattr(ask, field.name)) for field in fields(Ask)]
-    flags = [f"--{name.replace('_', '-')} {value}" for name, value in given if value is not None]
+def _command(path: Path, update: int, request: ProbeRequest) -> str:
+    """Return the command that repeats the probe."""
+    options = [(field.name, getattr(request, field.name)) for field in fields(ProbeRequest)]
+    flags = [f"--{name.replace('_', '-')} {value}" for name, value in options if value is not None]
     return f"rollshape probe {shlex.quote(str(path))} --checkpoint {update} {' '.join(flags)}"

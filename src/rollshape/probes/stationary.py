@@ -1,62 +1,54 @@
-"""States of a policy's own distribution, from environments that nothing but the policy has moved."""
+"""States of the stationary distribution of a policy, from fresh environments in which only the policy has acted."""
 
 from __future__ import annotations
 
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rollshape.agents.distributions import ActionDistribution, sample
-from rollshape.agents.networks import ActorCritic
-from rollshape.agents.normalizer import Moments, normalize_obs
+from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, step_and_reset
 
-BURN_IN = (2, 3)  # episode lengths: at least, and less than
+BURN_IN = (2, 3)  # in episode lengths: at least, and less than
 
 
-def moved(
-    env: FunctionalEnv,
-    policy: ActionDistribution,
-    model: ActorCritic,
-    moments: Moments | None,
-    episodes: Episode,
-    key: Array,
-) -> Episode:
-    """One step of all environments under the policy."""
-    act, move = jax.random.split(key)
-    action = env.clip_action(sample(policy, act, model.actor_fn()(normalize_obs(moments, episodes.observation))))
-    keys = jax.random.split(move, episodes.steps.shape[0])
+def step_environments(env: FunctionalEnv, policy: Policy, episodes: Episode, key: Array) -> Episode:
+    """Take one step of the policy in every environment."""
+    action_key, env_key = jax.random.split(key)
+    action = env.clip_action(policy.sample(action_key, episodes.observation))
+    keys = jax.random.split(env_key, episodes.steps.shape[0])
     following: Episode = jax.vmap(step_and_reset, (None, 0, 0, 0))(env, keys, episodes, action)[0]
     return following
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def stationary(
-    env: FunctionalEnv, policy: ActionDistribution, num_envs: int, model: ActorCritic, moments: Moments | None, key: Array,
-    burn_in: tuple[int, int],
-) -> tuple[Episode, Array]:  # fmt: skip
-    """Episodes [N] of fresh environments, each after a number of steps of its own, from `burn_in[0]` to below
-    `burn_in[1]`; and the steps of the longest episode that they played."""
-    fresh, when, rest = jax.random.split(key, 3)
+@eqx.filter_jit
+def stationary(env: FunctionalEnv, policy: Policy, num_envs: int, key: Array, burn_in: Array) -> tuple[Episode, Array]:
+    """Return the episodes [N] of fresh environments after a burn-in, and the length of the longest episode played.
+
+    Every environment takes its own random number of steps, at least `burn_in[0]` and less than `burn_in[1]`, so that
+    episodes of equal length do not end at the same time.
+    """
+    reset_key, count_key, step_key = jax.random.split(key, 3)
     least, most = burn_in
-    counts = jax.random.randint(when, (num_envs,), least, most)
+    counts = jax.random.randint(count_key, (num_envs,), least, most)
 
     def step(i: Array, carry: tuple[Episode, Array]) -> tuple[Episode, Array]:
         episodes, longest = carry
-        following = moved(env, policy, model, moments, episodes, jax.random.fold_in(rest, i))
-        going = i < counts
-        mixed: Episode = jax.tree.map(
-            lambda new, old: jnp.where(going.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
+        following = step_environments(env, policy, episodes, jax.random.fold_in(step_key, i))
+        is_active = i < counts
+        episodes_after: Episode = jax.tree.map(
+            lambda new, old: jnp.where(is_active.reshape(-1, *[1] * (new.ndim - 1)), new, old), following, episodes
         )
-        return mixed, jnp.maximum(longest, jnp.where(going, episodes.steps + 1, 0).max())
+        return episodes_after, jnp.maximum(longest, jnp.where(is_active, episodes.steps + 1, 0).max())
 
-    begun = jax.vmap(partial(start, env))(jax.random.split(fresh, num_envs))
-    burnt: tuple[Episode, Array] = jax.lax.fori_loop(0, most, step, (begun, jnp.zeros((), jnp.int32)))
-    return burnt
+    fresh = jax.vmap(partial(start, env))(jax.random.split(reset_key, num_envs))
+    result: tuple[Episode, Array] = jax.lax.fori_loop(0, most, step, (fresh, jnp.zeros((), jnp.int32)))
+    return result
 
 
-def horizons(env: FunctionalEnv) -> tuple[int, int]:
-    """A `burn_in` of two to three of the environment's horizons."""
-    return BURN_IN[0] * env.horizon, BURN_IN[1] * env.horizon
+def burn_in_of(length: int) -> Array:
+    """Return the `burn_in` for episodes of up to `length` steps."""
+    return jnp.asarray([BURN_IN[0] * length, BURN_IN[1] * length])

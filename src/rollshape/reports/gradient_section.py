@@ -109,7 +109,7 @@ def _probe_figures(probes: list[ProbeRecord], number: int) -> list[Figure]:
             "shapes of one size; lines separate environments. Blocks on the diagonal show correlation along time. "
             f"These are exact cosines of one sample, without an interval. {with_pictures.command}"
         )
-        figures.append(gradients.step_cosines(f"cosines-{number}", with_pictures.pictures(), caption))
+        figures.append(gradients.step_cosines(f"cosines-{number}", with_pictures.cosine_maps(), caption))
     middle = probes[len(probes) // 2]
     caption = (
         f"Errors that one probe predicts for every N and T, measured at {middle.num_envs}×{middle.num_steps} after "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rollshape.probes.picture import Picture, unpacked
+from rollshape.probes.quantities.cosine_maps import CosineMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class ProbeRecord:
             rewards=_rewards(document) if document.get("reward_surface") else None,
         )
 
-    def pictures(self) -> list[Picture]:
+    def cosine_maps(self) -> list[CosineMap]:
         """Return the cosines of single steps, one picture per shape."""
-        return [unpacked(picture) for picture in self.packed_pictures]
+        return [CosineMap.from_dict(picture) for picture in self.packed_pictures]
 
 
 def _measurement(value: float | None, interval: Sequence[float | None] | None) -> Measurement:

@@ -74,7 +74,7 @@ def _probe_gradient(
     if horizon is not None:
         options["horizon"] = horizon["value"] or 1.0
     result = probe(out, update, **options)
-    document = _movable(result.to_dict(), out) | {"pictures": [picture.packed() for picture in result.pictures]}
+    document = _movable(result.to_dict(cosine_maps=True), out)
     return document if horizon is None else document | {"horizon": horizon}
 
 

@@ -28,7 +28,7 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.algorithms.base import Algorithm, Rollout, State
 from rollshape.algorithms.shuffle import permutation
 from rollshape.geometry.plan import Plan
-from rollshape.gradients.gram import CHUNK, reshaped, rows, scaled, step_norms, window_norms
+from rollshape.gradients.gram import CHUNK, reshape_traces, rows, scale_traces, step_norms, window_norms
 from rollshape.gradients.traces import policy_traces
 
 GROUPS, SIGNAL = 8, 2.36  # Student's 97.5 % quantile for 8 groups
@@ -113,8 +113,10 @@ def _sums(
 
     def whole(observation: Array, action: Array, weight: Array) -> tuple[Array, Array, Array]:
         groups, envs, steps = weight.shape
-        traces = reshaped(scaled(policy_traces(model, policy, observation, action), weight), 3, (groups * envs, steps))
-        sums = rows(reshaped(traces, 2, (groups, envs * steps))) * (envs * steps)
+        traces = reshape_traces(
+            scale_traces(policy_traces(model, policy, observation, action), weight), 3, (groups * envs, steps)
+        )
+        sums = rows(reshape_traces(traces, 2, (groups, envs * steps))) * (envs * steps)
         norms, squares = window_norms(traces) * steps**2, step_norms(traces).sum(1)
         return sums, norms.reshape(groups, envs), squares.reshape(groups, envs)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rollshape.formatting import format_number
-from rollshape.probes.picture import Picture, draw_cosines
 from rollshape.probes.plotting import BLUE, COLORS, INK, ORANGE, new_figure
+from rollshape.probes.quantities.cosine_maps import CosineMap, draw_cosine_maps
 from rollshape.reports.document import Figure
 from rollshape.reports.figures.base import finish_figure
 from rollshape.studies.groups import Group, Task
@@ -191,12 +191,13 @@ def reward_batches(name: str, probes: Mapping[str, RewardRecord], caption: str) 
         return finish_figure(name, caption, canvas, rows)
 
 
-def step_cosines(name: str, pictures: Sequence[Picture], caption: str) -> Figure:
+def step_cosines(name: str, maps: Sequence[CosineMap], caption: str) -> Figure:
     """Draw the cosines of single steps of batch 0 with those of batches 0, 1 … for each shape."""
     rows: list[Sequence[Any]] = [("num_envs", "num_steps", "within_env", "across_batches")]
     rows += [
-        (picture.num_envs, picture.num_steps, picture.mean_within(), picture.mean_across()) for picture in pictures
+        (cosine_map.num_envs, cosine_map.num_steps, cosine_map.within_env, cosine_map.across_batches)
+        for cosine_map in maps
     ]
-    with new_figure(name, (2.1 * len(pictures[0].cosine), 2.3 * len(pictures))) as canvas:
-        draw_cosines(canvas, pictures)
+    with new_figure(name, (2.1 * maps[0].num_batches, 2.3 * len(maps))) as canvas:
+        draw_cosine_maps(canvas, maps)
         return finish_figure(name, caption, canvas, rows)
