@@ -99,7 +99,8 @@ def test_tensorboard_that_comes_late_gets_the_rows_before_it(tmp_path: Path) -> 
     assert_shows(run.path, run.metrics)
     values = [value for event in events(run.path) for value in event.summary.value]
     texts = [value.tensor.string_val[0].decode() for value in values if value.tensor.string_val]
-    assert texts[0].startswith("|param|value|\n|-|-|\n|env|CartPole-v1|\n")
+    assert texts[0].startswith("|param|value|\n|-|-|\n|algo|ppo|\n")
+    assert "\n|env|CartPole-v1|\n" in texts[0]
 
 
 # W&B, offline: nothing here may need a network or a terminal

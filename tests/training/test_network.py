@@ -43,6 +43,46 @@ class SharedTorso(eqx.Module):
         return out[..., :-1], out[..., -1]
 
 
+class TwoMLPs(eqx.Module):
+    """Equinox's own MLPs, which hold functions beside their arrays."""
+
+    actor: eqx.nn.MLP
+    critic: eqx.nn.MLP
+
+    def __init__(self, key: Array, observation: Observation, action: Action) -> None:
+        first, second = jax.random.split(key)
+        size, outputs = observation.shape[0], distribution_for(action).num_outputs
+        self.actor = eqx.nn.MLP(size, outputs, 8, 1, activation=jax.nn.gelu, key=first)
+        self.critic = eqx.nn.MLP(size, "scalar", 8, 1, key=second)
+
+    def __call__(self, observations: Array) -> tuple[Array, Array]:
+        actor, critic = self.actor, self.critic
+        for _ in range(observations.ndim - 1):
+            actor, critic = jax.vmap(actor), jax.vmap(critic)
+        return actor(observations), critic(observations)
+
+
+def test_modules_with_functions_inside_train(tmp_path: Path) -> None:
+    run = train(out=tmp_path / "run", env="CartPole-v1", network=TwoMLPs, **{**SMALL, "num_shards": 2})
+    assert run.status == "done"
+    driver, state = open_run(run.path, network=TwoMLPs)
+    assert driver.score(state, 0, 8).episodes == 8
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        (lambda *_: lambda x: x, "not an Equinox module"),
+        (lambda key, observation, _: eqx.nn.Linear(observation.shape[0], 3, key=key), "fails on observations"),
+        (lambda key, observation, _: SharedTorso(key, observation, Discrete(5)), "expected"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_with_its_shapes(network: Any, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem) as caught:
+        train(env="CartPole-v1", network=network, **SMALL)
+    assert "observations" in caught.value.fix
+
+
 @pytest.mark.parametrize("env", ["CartPole-v1", "gymnasium:CartPole-v1"])
 def test_a_custom_network_trains_and_resumes(env: str, tmp_path: Path) -> None:
     settings = {**SMALL, "env": env}
@@ -62,7 +102,7 @@ def test_a_custom_network_trains_and_resumes(env: str, tmp_path: Path) -> None:
     resumed = train(out=tmp_path / "broken", network=SharedTorso, resume=True, **settings)
     assert first_difference(whole.metrics, resumed.metrics) == ""
     driver, state = open_run(whole.path, network=SharedTorso)
-    assert isinstance(driver.policy(state).network, SharedTorso)
+    assert isinstance(driver.policy(state).network.module, SharedTorso)
     driver.close()
 
 

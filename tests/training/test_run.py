@@ -243,7 +243,7 @@ def unbroken_like(tmp_path: Path) -> Path:
 
 
 def test_what_is_there_is_not_overwritten(unbroken: Run) -> None:
-    with pytest.raises(RequestError, match="holds a run already"):
+    with pytest.raises(RequestError, match="already holds a run"):
         train(out=unbroken.path, **SMALL)
     with pytest.raises(RequestError, match="another spec"):
         train(out=unbroken.path, resume=True, **{**SMALL, "seed": 5})

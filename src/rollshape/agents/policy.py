@@ -16,9 +16,8 @@ from rollshape.agents.normalizer import Moments, normalize_obs
 class Policy(eqx.Module):
     """A policy at one moment of training; it takes raw observations [..., *shape].
 
-    `network` is an actor-critic module: `network(observations)` returns (outputs for the distribution
-    [..., num_outputs], values [...]). It may also have `value(observations)` and `actor_fn()`, which return the values
-    alone and a function that computes the outputs alone.
+    `network(observations)` returns (outputs for the distribution [..., num_outputs], values [...]); `network.value`
+    returns the values alone, and `network.actor_fn()` a function that computes the outputs alone.
     """
 
     network: Any
@@ -35,27 +34,19 @@ class Policy(eqx.Module):
         return outputs, values
 
     def value(self, observation: Any) -> Array:
-        network, inputs = self.network, self.normalize(observation)
-        values: Array = network.value(inputs) if hasattr(network, "value") else network(inputs)[1]
+        values: Array = self.network.value(self.normalize(observation))
         return values
 
     def sample(self, key: Array, observation: Any) -> Array:
         """Sample actions."""
-        return sample(self.distribution, key, self._outputs_fn()(self.normalize(observation)))
-
-    def _outputs_fn(self) -> Callable[[Any], Array]:
-        network = self.network
-        outputs: Callable[[Any], Array] = (
-            network.actor_fn() if hasattr(network, "actor_fn") else lambda observation: network(observation)[0]
-        )
-        return outputs
+        return sample(self.distribution, key, self.network.actor_fn()(self.normalize(observation)))
 
     def actor_fn(self) -> Callable[[Any, Any], Array]:
         """Return a function (observation, noise) → action that evaluates the actor alone.
 
         With NumPy parameters it computes in NumPy, which is faster than a compiled program for a few observations.
         """
-        outputs, select, moments = self._outputs_fn(), self.distribution.select, self.moments
+        outputs, select, moments = self.network.actor_fn(), self.distribution.select, self.moments
         return lambda observation, noise: select(outputs(normalize_obs(moments, observation)), noise)
 
     def on_device(self, device: Any = None) -> Policy:

@@ -105,6 +105,9 @@ class SoftAgent(eqx.Module):
             *observations.shape[: observations.ndim - axes], -1
         )
 
+    def value(self, observations: Array) -> Array:
+        return self(observations)[1]
+
     def with_reward(self, reward: Network) -> SoftAgent:
         return SoftAgent(self.actor, self.critics, self.targets, self.log_temperature, reward, self.action)
 

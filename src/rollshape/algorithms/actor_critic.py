@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 
 from rollshape.agents.activations import ActivationName
+from rollshape.agents.custom import adapt_network
 from rollshape.agents.distributions import distribution_for
 from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import Moments, standardize
@@ -76,13 +75,11 @@ class ActorCriticAlgorithm(Algorithm):
         self.optimizer = optax.chain(clip, optax.scale_by_adam(eps=1e-5))  # the gradient step applies the rate
 
     def new_network(self, key: Array) -> Any:
-        """Return the network to train: the built-in one, or the caller's module (a factory is called with the key)."""
-        if self._network is None:
-            spec = self.spec
-            return _new_network(key, self.observation, self.action, spec.hidden_sizes, spec.activation)
-        if isinstance(self._network, eqx.Module):
-            return self._network
-        return self._network(key, self.observation, self.action)
+        """Return the network to train: the built-in one, or the caller's."""
+        spec = self.spec
+        if self._network is not None:
+            return adapt_network(self._network, key, self.observation, self.action)
+        return _new_network(key, self.observation, self.action, spec.hidden_sizes, spec.activation)
 
     def policy(self, state: State, moments: Moments | None = None) -> Policy:
         return Policy(state.network, moments, self.distribution)
@@ -152,6 +149,3 @@ def values_after_steps(rollout: Rollout) -> Array:
 
 def gradient_norm(gradient: Array) -> Array:
     return jnp.sqrt(jnp.sum(gradient**2))
-
-
-NetworkFactory = Callable[[Array, Observation, Action], Any]

@@ -6,7 +6,7 @@ from rich.markup import escape
 
 from rollshape.cli.output import console
 from rollshape.probes.result import Geometry, Probe, ProbeResult
-from rollshape.probes.text import Table
+from rollshape.probes.text import TextTable
 
 
 def show(probe: ProbeResult) -> None:
@@ -29,7 +29,7 @@ def show(probe: ProbeResult) -> None:
     print_text(f"[dim]{escape(probe.command)}[/]")
 
 
-def _format_table(table: Table) -> str:
+def _format_table(table: TextTable) -> str:
     """Return plain columns, as wide as their cells; numbers are right-aligned, labels (columns without title) left."""
     lines = (table.columns, *table.rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]

@@ -24,7 +24,7 @@ from rollshape.probes.quantities.horizon import Horizon
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.quantities.reset_phase import ResetPhase
 from rollshape.probes.quantities.step_noises import StepNoises
-from rollshape.probes.text import Table
+from rollshape.probes.text import TextTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ class ProbeResult(ABC):
         """Return the main results in words, with their uncertainty."""
         return [sentence for quantity in self.quantities for sentence in quantity.sentences(self)]
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[TextTable]:
         return [table for quantity in self.quantities for table in quantity.tables(self)]
 
     def figures(self) -> Iterator[tuple[str, Figure]]:

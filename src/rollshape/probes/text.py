@@ -20,7 +20,7 @@ class Shaped(Protocol):
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Text cells; the first column names the row. `note` is printed below."""
 
     title: str

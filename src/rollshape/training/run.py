@@ -214,8 +214,8 @@ def _earlier_document(
 
 def _restore(directory: RunDirectory, document: dict[str, Any], driver: Driver, kept: Sequence[int]) -> RunState:
     """Return the state to continue from; cut the metrics there, and mark the run as running."""
-    directory.create()
     state, snapshot = driver.start(), None
+    directory.create()
     last = checkpoint.latest(directory.checkpoints)
     if last is not None:
         state, snapshot = driver.place(checkpoint.load(last, state)), checkpoint.load_snapshot(last)

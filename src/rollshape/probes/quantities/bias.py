@@ -9,7 +9,7 @@ from rollshape.gradients.bias import Bias, bias
 from rollshape.gradients.intervals import Estimate
 from rollshape.probes.documents import interval, read_estimate
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import CI, Table, format_cells
+from rollshape.probes.text import CI, TextTable, format_cells
 
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
@@ -73,12 +73,12 @@ def _percent(relative: Estimate) -> str:
     return f"{value:.0%} ({low:.0%} … {high:.0%})"
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     rows = [
         (LABELS[name].format(steps=f"{probe.geometry.num_steps:,}"), *format_cells(value.squared))
         for name, value in probe.bias.items()
     ]
-    return [Table("Squared bias of the mean gradient", ("", "value", CI), rows)]
+    return [TextTable("Squared bias of the mean gradient", ("", "value", CI), rows)]
 
 
 BIAS = Quantity["ProbeContext", "Probe"](

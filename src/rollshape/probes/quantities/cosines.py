@@ -12,7 +12,7 @@ from rollshape.gradients.cosine import pairwise_cosine, predicted_cosines, refer
 from rollshape.gradients.intervals import Estimate, squared_norm
 from rollshape.probes.documents import read_estimates, write_estimates
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import CI, Table, format_cells
+from rollshape.probes.text import CI, TextTable, format_cells
 
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
@@ -68,14 +68,14 @@ def from_dict(document: Mapping[str, Any]) -> Cosines | None:
     )
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     if probe.cosine is None:
         return []
     rows = [
         ("between two batches", *format_cells(probe.cosine.pairwise)),
         ("between a batch and the true gradient", *format_cells(probe.cosine.to_reference)),
     ]
-    return [Table("Cosine between gradients", ("", "value", CI), rows)]
+    return [TextTable("Cosine between gradients", ("", "value", CI), rows)]
 
 
 COSINES = Quantity["ProbeContext", "Probe"](

@@ -17,7 +17,7 @@ from rollshape.probes.measure import critic_view, critic_weights, measure_step_n
 from rollshape.probes.quantities.noise_scale import read_scales
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.subject import Estimator
-from rollshape.probes.text import Table, format_cells
+from rollshape.probes.text import TextTable, format_cells
 
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
@@ -123,12 +123,12 @@ def _read(document: Mapping[str, Any]) -> TargetPoint:
     return TargetPoint(document["num_steps"], estimates["bias"], estimates["variance"], gradient)
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     if probe.critic is None:
         return []
     rows = [(f"{t.num_steps:,}", *format_cells(t.bias), *format_cells(t.variance)) for t in probe.critic.targets]
     columns = ("T", "bias", "95 %", "variance", "95 %")
-    return [Table("Value targets by T: bias, and variance around the critic's value", columns, rows)]
+    return [TextTable("Value targets by T: bias, and variance around the critic's value", columns, rows)]
 
 
 CRITIC = Quantity["ProbeContext", "Probe"](

@@ -19,7 +19,7 @@ from rollshape.probes.documents import read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, GRAY, ORANGE, error_bars, new_figure
 from rollshape.probes.measure import View, measure_rows
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import Table, format_cells
+from rollshape.probes.text import TextTable, format_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,7 @@ def from_dict(document: Mapping[str, Any]) -> list[MinibatchPoint] | None:
     return points or None
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     if probe.minibatch is None:
         return []
     rows = [
@@ -120,7 +120,7 @@ def tables(probe: Probe) -> list[Table]:
         for point in probe.minibatch
     ]  # fmt: skip
     columns = ("size", "variance", "95 %", "predicted", "cosine", "95 %", "predicted", "")
-    return [Table("Shuffled minibatches: gradient variance, cosine to the batch gradient", columns, rows)]
+    return [TextTable("Shuffled minibatches: gradient variance, cosine to the batch gradient", columns, rows)]
 
 
 def figures(probe: Probe) -> dict[str, Figure]:

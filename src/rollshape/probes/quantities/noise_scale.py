@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rollshape.gradients.noise_scale import NoiseScale, NoiseScales, noise_scales
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import CI, Table
+from rollshape.probes.text import CI, TextTable
 
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
@@ -65,7 +65,7 @@ def sentences(probe: Probe) -> list[str]:
     ]
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     networks = {"policy": probe.noise_scale}
     if probe.critic is not None:
         networks["critic"] = probe.critic.noise_scale
@@ -77,7 +77,7 @@ def tables(probe: Probe) -> list[Table]:
             _row(f"{network}, steps independent (standard)", scales.naive),
         )
     ]
-    return [Table("Gradient noise scale (steps)", ("", "value", CI), rows)]
+    return [TextTable("Gradient noise scale (steps)", ("", "value", CI), rows)]
 
 
 def _row(label: str, scale: NoiseScale) -> tuple[str, str, str]:

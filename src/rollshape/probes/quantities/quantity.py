@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rollshape.probes.text import Table
+from rollshape.probes.text import TextTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,5 +29,5 @@ class Quantity(Generic[Context, ProbeType]):
     from_dict: Callable[[Mapping[str, Any]], Any]  # the result, from the whole document
     part: str | None = None  # of --parts; without it the quantity is always measured. None stands for "not measured".
     sentences: Callable[[ProbeType], list[str]] = lambda _: []
-    tables: Callable[[ProbeType], list[Table]] = lambda _: []
+    tables: Callable[[ProbeType], list[TextTable]] = lambda _: []
     figures: Callable[[ProbeType], dict[str, Figure]] = lambda _: {}  # by file name, without suffix

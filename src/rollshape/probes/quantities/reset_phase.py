@@ -33,7 +33,7 @@ from rollshape.probes.figures import BLUE, INTERVAL, ORANGE, error_bars, new_fig
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint, Estimator
-from rollshape.probes.text import CI, Table, format_cells, format_estimate
+from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
 from rollshape.training.driver import histogram_entropy, phase_histogram
 from rollshape.training.rollout import collect_with_policy
 
@@ -231,7 +231,7 @@ def sentences(probe: Probe) -> list[str]:
     ]
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     result = probe.reset_phase
     if result is None or result.between is None:
         return []
@@ -243,7 +243,7 @@ def tables(probe: Probe) -> list[Table]:
     if result.run_entropy is not None:
         rows.append(("how staggered the run is (0 … 1)", f"{result.run_entropy:.2f}", ""))
     title = f"Squared gradient error by reset schedule (episodes of up to {result.horizon:,} steps)"
-    return [Table(title, ("", "value", CI), rows)]
+    return [TextTable(title, ("", "value", CI), rows)]
 
 
 def figures(probe: Probe) -> dict[str, Figure]:

@@ -31,7 +31,7 @@ from rollshape.probes.documents import read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, ORANGE, error_bars, new_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.subject import Checkpoint
-from rollshape.probes.text import Table, format_cells, format_estimate
+from rollshape.probes.text import TextTable, format_cells, format_estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,7 +177,7 @@ def _describe(point: RewardGradient) -> str:
     )
 
 
-def tables(probe: RewardProbe) -> list[Table]:
+def tables(probe: RewardProbe) -> list[TextTable]:
     rows = [
         (f"{point.num_subsequences:,}×{point.rrd_sample_size:,}", format_number(point.mse),
          *format_cells(point.variance), *format_cells(point.bias2),
@@ -185,7 +185,7 @@ def tables(probe: RewardProbe) -> list[Table]:
         for point in probe.surface
     ]  # fmt: skip
     title = f"Reward network: squared gradient error of every split of {probe.rrd_batch_size:,} timesteps"
-    return [Table(title, ("subsequences×K", "error", "variance", "95 %", "bias²", "95 %", ""), rows)]
+    return [TextTable(title, ("subsequences×K", "error", "variance", "95 %", "bias²", "95 %", ""), rows)]
 
 
 def figures(probe: RewardProbe) -> dict[str, Figure]:

@@ -38,7 +38,7 @@ from rollshape.probes.figures import BLUE, GRAY, GREEN, ORANGE, error_bars, new_
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint
-from rollshape.probes.text import CI, Table, format_cells, format_estimate
+from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -236,7 +236,7 @@ def sentences(probe: Probe) -> list[str]:
     ]
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     if probe.noises is None or probe.noises.noises is None:
         return []
     split = probe.noises.noises
@@ -246,7 +246,7 @@ def tables(probe: Probe) -> list[Table]:
         ("credit assignment by the estimator", *format_cells(split.credit)),
         ("total", *format_cells(split.total)),
     ]
-    return [Table("Squared error of a single step's gradient", ("", "value", CI), rows)]
+    return [TextTable("Squared error of a single step's gradient", ("", "value", CI), rows)]
 
 
 def figures(probe: Probe) -> dict[str, Figure]:

@@ -12,7 +12,7 @@ from rollshape.gradients.surface import Point
 from rollshape.probes.documents import read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, GRAY, INTERVAL, ORANGE, error_bars, new_figure
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import Table, format_cells, format_shape
+from rollshape.probes.text import TextTable, format_cells, format_shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def _choice(probe: Probe, best: Point, criterion: str) -> str:
     return f"{format_shape(best)}, statistically tied with {len(tied)} other shapes ({ends})"
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     """Return the errors that decide, and what they consist of."""
     horizon, size = probe.horizon.value or 1.0, probe.geometry.rollout_size
     errors, parts = [], []
@@ -114,8 +114,10 @@ def tables(probe: Probe) -> list[Table]:
     omitted = probe.geometry.left_out
     note = f"Not measured (T is longer than the probe): {', '.join(map(str, omitted))}." if omitted else ""
     return [
-        Table(f"Squared gradient error of every split of {size:,} steps: bias² + variance/h", columns, errors, note),
-        Table(
+        TextTable(
+            f"Squared gradient error of every split of {size:,} steps: bias² + variance/h", columns, errors, note
+        ),
+        TextTable(
             "Variance and bias² of every split", ("N×T", "variance", "95 %", "bias²", "95 %", "from truncation"), parts
         ),
     ]

@@ -13,7 +13,7 @@ from rollshape.gradients.variance import Variance, empirical_variance
 from rollshape.probes.documents import interval, read_estimate, read_estimates, write_estimates
 from rollshape.probes.figures import BLUE, GRAY, GREEN, INTERVAL, ORANGE, error_bars, new_figure
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import CI, Table, format_cells, format_interval, format_shape
+from rollshape.probes.text import CI, TextTable, format_cells, format_interval, format_shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def _correlation(variance: Variance) -> str:
     )
 
 
-def tables(probe: Probe) -> list[Table]:
+def tables(probe: Probe) -> list[TextTable]:
     variance, shape = probe.variance, probe.geometry
     collected = []
     if probe.collected is not None:
@@ -109,7 +109,7 @@ def tables(probe: Probe) -> list[Table]:
         ("correlation time (steps)", *format_cells(variance.correlation_time)),
         ("environments that account for it", f"{variance.effective_envs:.1f}", f"of {shape.probe_envs}"),
     ]
-    return [Table(f"Gradient variance of a {format_shape(shape)} batch (the run's shape)", ("", "value", CI), rows)]
+    return [TextTable(f"Gradient variance of a {format_shape(shape)} batch (the run's shape)", ("", "value", CI), rows)]
 
 
 def figures(probe: Probe) -> dict[str, Figure]:
