@@ -1,6 +1,6 @@
 """Speed of planning: start of the command, and a grid of 10,000 shapes.
 
-Both are compared with a reference in the same run (starting Python; a loop of 10,000 divisions), because machines differ.
+Both are compared with a reference in the same run (starting Python; a loop of 10,000 divisions): machines differ.
 Run: make bench
 """
 

@@ -1,8 +1,8 @@
 """Cost of a whole study, compared with training its trials alone and with the same training in SB3.
 
 Runs `rollshape study tradeoff` from an empty compilation cache (6 shapes × 20 seeds × 300k steps of CartPole, and the
-probes), then SB3's PPO at each of its shapes for a part of a trial: once one run after the other with all threads, as in
-a script, and once with one single-threaded process per core. Core-seconds are seconds × cores. SB3 needs the peers'
+probes), then SB3's PPO at each of its shapes for a part of a trial: once one run after the other with all threads, as
+in a script, and once with one single-threaded process per core. Core-seconds are seconds × cores. SB3 needs the peers'
 environment (`make test-peers` creates it).
 Run: .venv/bin/python benchmarks/study.py [STUDY]
 """
