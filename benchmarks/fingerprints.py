@@ -1,12 +1,12 @@
-"""Fingerprints of trained parameters: did a change of the code change a bit of any result?
+"""Fingerprints of trained parameters: check whether a change of the code changes any training result.
 
     python benchmarks/fingerprints.py record before.json    # on the old code
     python benchmarks/fingerprints.py compare before.json   # on the new code
 
 Every algorithm is trained for a few updates on a functional, a Gymnasium and an EnvPool environment, in one and in two
-shards, and with the options that change the arithmetic of an update. A fingerprint is a hash of the final parameters
-and one of all logged metrics that do not depend on the clock. They are comparable on one CPU architecture with one set
-of versions only. `--only TEXT` takes the cases whose names contain it.
+shards, and with the options that change the arithmetic of an update. A fingerprint consists of a hash of the final
+parameters and a hash of all logged metrics except times. Fingerprints can be compared only on one CPU type with one set
+of package versions. `--only TEXT` selects the cases whose names contain TEXT.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Training in EnvPool beside the raw stepping rate of the same pool.
+"""Training speed in EnvPool, compared with stepping the same pool without training.
 
-HalfCheetah-v5, 64 × 32, 10 epochs of 4 minibatches. Both rates are medians of alternating intervals in one process;
-raw stepping takes the very actions that the policy took in the interval before (how long a step takes depends on them).
+HalfCheetah-v5, 64 × 32, 10 epochs of 4 minibatches. Both rates are medians of alternating intervals in one process.
+Stepping uses the actions that the policy took in the previous interval, because the time per step depends on them.
 Run: .venv/bin/python benchmarks/host.py
 """
 

@@ -1,4 +1,4 @@
-"""It learns: each row of the ladder with several seeds, the mean of `final_return` with a 95 % t-interval over seeds.
+"""Learning results: mean of `final_return` over several seeds with a 95 % t-interval, for each task and algorithm.
 
 Run: .venv/bin/python benchmarks/ladder.py [--seeds 5] [--only NAME …]
 """

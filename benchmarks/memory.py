@@ -1,6 +1,6 @@
-"""Peak memory of a run beside what the plan said, for vectors and for pictures.
+"""Peak memory of a run, compared with the plan, for vector and image observations.
 
-Peak is the growth of the resident set over the baseline after imports, in a process of its own.
+The peak is the growth of the resident set after imports, in a separate process.
 Run: .venv/bin/python benchmarks/memory.py
 """
 

@@ -1,6 +1,6 @@
-"""EnvPool's MuJoCo tasks beside SB3's PPO: the same pool, the same settings, the same machine, several seeds.
+"""MuJoCo tasks of EnvPool, compared with SB3's PPO: same pool, settings and machine, several seeds.
 
-SB3 runs in the peers' environment (`make test-peers` sets it up). Returns are means over 128 fresh episodes.
+SB3 runs in the peers' environment (`make test-peers` creates it). Returns are means over 128 fresh episodes.
 Run: .venv/bin/python benchmarks/mujoco.py --env HalfCheetah-v5 --seeds 5
 """
 

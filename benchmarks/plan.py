@@ -1,6 +1,6 @@
-"""How fast a plan is: the start of the command, and a grid of 10,000 shapes.
+"""Speed of planning: start of the command, and a grid of 10,000 shapes.
 
-Both are stated beside a yardstick of the same run (an empty Python; a loop of 10,000 divisions), for machines differ.
+Both are compared with a reference in the same run (starting Python; a loop of 10,000 divisions): machines differ.
 Run: make bench
 """
 

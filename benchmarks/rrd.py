@@ -1,6 +1,6 @@
-"""SAC and RRD: gradient steps per second beside SB3's SAC, the replay's memory beside the plan, and what is learned.
+"""SAC and RRD: gradient steps per second compared with SB3's SAC, replay memory compared with the plan, final returns.
 
-Run: .venv/bin/python benchmarks/rrd.py speed           (SB3 in the peers' environment, `make test-peers` sets it up)
+Run: .venv/bin/python benchmarks/rrd.py speed           (SB3 in the peers' environment, `make test-peers` creates it)
      .venv/bin/python benchmarks/rrd.py memory
      .venv/bin/python benchmarks/rrd.py results --env Pendulum-v1 --seeds 5 [--out FILE.jsonl] [--jobs 2]
      .venv/bin/python benchmarks/rrd.py table FILE.jsonl

@@ -1,4 +1,7 @@
-"""What a study of 1,000 trials costs beside training: its journal, its run directories, its report."""
+"""Cost of managing a study of 1,000 trials, without training: journal, run directories, report.
+
+Run: .venv/bin/python benchmarks/scale.py RUN_DIR
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds from the command to the first update in metrics.jsonl: with an empty compilation cache, and with a warm one.
+"""Seconds from the start of the command to the first row of metrics.jsonl, with empty and filled compilation cache.
 
 CartPole-v1 at 64×128, 4 epochs of 4 minibatches. Run: .venv/bin/python benchmarks/start.py
 """

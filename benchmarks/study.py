@@ -1,9 +1,9 @@
-"""What a whole study costs: beside the bare training of its trials, and beside the same training in SB3.
+"""Cost of a whole study, compared with training its trials alone and with the same training in SB3.
 
 Runs `rollshape study tradeoff` from an empty compilation cache (6 shapes × 20 seeds × 300k steps of CartPole, and the
-probes), then SB3's PPO at each of its shapes for a part of a trial: with all threads one after the other, as a script
-would, and as many at a time as there are cores, one thread each. Core-seconds are seconds × cores. SB3 needs the peers'
-environment (`make test-peers` sets it up).
+probes), then SB3's PPO at each of its shapes for a part of a trial: once one run after the other with all threads, as
+in a script, and once with one single-threaded process per core. Core-seconds are seconds × cores. SB3 needs the peers'
+environment (`make test-peers` creates it).
 Run: .venv/bin/python benchmarks/study.py [STUDY]
 """
 

@@ -1,7 +1,7 @@
-"""Training speed beside SB3's and sbx's at the same shape and settings, in one run.
+"""Training speed, compared with SB3 and sbx at the same shape and settings in the same benchmark.
 
-CartPole-v1, 64-64 networks, 4 epochs, 4 minibatches. The others run in the peers' environment (`make test-peers` sets
-it up). Run: make bench-train
+CartPole-v1, 64-64 networks, 4 epochs, 4 minibatches. The others run in the peers' environment, which
+`make test-peers` creates. Run: make bench-train
 """
 
 from __future__ import annotations
