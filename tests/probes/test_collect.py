@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rollshape.agents.normalizer import Moments
+from rollshape.algorithms.registry import new_algorithm
 from rollshape.envs import exact
 from rollshape.envs.tabular import TabularMDP
 from rollshape.errors import RequestError
@@ -105,11 +106,16 @@ def test_windows_are_what_training_would_see(changes: dict[str, Any]) -> None:
     assert last.steps.shape == (32,)
 
 
+def reinforce_estimator(checkpoint: Checkpoint, baseline: Any) -> Estimator:
+    spec = Spec(algo="reinforce", baseline=baseline, num_envs=4, num_steps=4)
+    env = checkpoint.env
+    return Estimator(spec, new_algorithm(spec, spec.plan(), env.observation, env.action))
+
+
 def test_a_mean_baseline_is_a_constant(checkpoint: Checkpoint) -> None:
     stream = open_source(checkpoint, 64, "stationary").draw(4, 0, KEY)
     plain, less = (
-        estimate_advantages(Estimator(Spec(algo="reinforce", baseline=baseline)), stream, 4)[0]
-        for baseline in ("none", "mean")
+        estimate_advantages(reinforce_estimator(checkpoint, baseline), stream, 4)[0] for baseline in ("none", "mean")
     )
     np.testing.assert_allclose(less, plain - plain.mean(), atol=1e-6)
 

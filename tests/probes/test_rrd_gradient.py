@@ -72,6 +72,6 @@ def test_true_and_redistributed_reward_along_an_episode(collected: tuple[Any, An
     assert found.true.shape == found.predicted.shape == (200,)
     assert (found.true <= 0).all()
     assert -1 <= (found.correlation or 0) <= 1
-    replay = state.replay
+    replay = state.learner.buffer
     totals = np.asarray(replay.reward)[np.asarray(replay.kind) == 3]
     assert np.isclose(totals, found.true.sum(), rtol=1e-4).any()  # the return that was told

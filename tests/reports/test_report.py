@@ -165,7 +165,7 @@ def test_a_folder_without_runs_is_a_wrong_request(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="has a row of metrics"):
         write_report(tmp_path)
     (tmp_path / "a" / "run.json").write_text('{"spec": {}, "status": "done", "versions": {}}')
-    with pytest.raises(RequestError, match="holds no plan"):
+    with pytest.raises(RequestError, match="valid plan"):
         write_report(tmp_path)
 
 

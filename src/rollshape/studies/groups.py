@@ -177,7 +177,8 @@ def _sort_key(value: Any) -> tuple[Any, ...]:
 def _group_labels(runs: Sequence[RunRecord], varied: Sequence[str]) -> list[str]:
     """Label groups by shape where that is unique, else also by as many of the differing fields as it takes."""
     shapes = [run.shape for run in runs]
-    parts = [[shape] for shape in shapes] if len(set(shapes)) > 1 else [[] for _ in runs]
+    is_one_shape = len(runs) > 1 and len(set(shapes)) == 1
+    parts = [[] if is_one_shape else [shape] for shape in shapes]
     for name in sorted(varied, key=lambda name: name != "algo"):
         if len({tuple(part) for part in parts}) == len(runs):
             break
