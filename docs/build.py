@@ -10,7 +10,7 @@ from pathlib import Path
 from rollshape.geometry.diagram import svg
 from rollshape.geometry.dialects import DIALECTS
 from rollshape.geometry.dialects.base import EXTRA, Dialect
-from rollshape.geometry.dialects.rrd import RRD
+from rollshape.geometry.dialects.rrd import RrdDialect
 from rollshape.geometry.plan import plan
 from rollshape.geometry.rules import PAGES
 from rollshape.geometry.rules.base import CHECKS
@@ -43,7 +43,7 @@ def dialects() -> str:
         "(vocabulary.md), whose value is the factor × the value in the config. If a key is missing, the default of the"
         " library applies.",
     ]
-    parts += [_section(dialect) for dialect in (*DIALECTS.values(), RRD())]
+    parts += [_section(dialect) for dialect in (*DIALECTS.values(), RrdDialect())]
     return "\n\n".join(parts) + "\n"
 
 
