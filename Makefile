@@ -6,7 +6,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo tour test lint test-peers bench bench-train bench-gradients clean
+.PHONY: demo tour test test-slow lint test-peers bench bench-train bench-gradients clean
 
 demo: $(VENV)/product  ## 2×1024 or 1024×2? A study of six shapes, and its report
 	$(BIN)/rollshape study demo --out studies/demo
@@ -14,8 +14,11 @@ demo: $(VENV)/product  ## 2×1024 or 1024×2? A study of six shapes, and its rep
 tour: $(VENV)/product  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
 
-test: lint  ## all checks but the peers'
-	$(BIN)/python -m pytest -n auto --ignore=tests/peers
+test: lint  ## all quick checks
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/peers
+
+test-slow: $(VENV)/ready  ## learning curves and other long checks
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/peers -m slow
 
 lint: $(VENV)/ready  ## style, types, and the layers of the house
 	$(BIN)/ruff format --check .

@@ -47,7 +47,7 @@ def test_a_full_disk_ends_in_one_message_and_exit_code_1(
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["rule"] == "disk"
     assert shown.err.startswith("error [disk]: ")
-    assert shown.err.splitlines()[1] == "  fix: Free some space, then go on with --resume."
+    assert shown.err.splitlines()[1] == "  fix: Free some space, then run the same command with --resume."
     assert len(shown.err.splitlines()) == 2
 
 

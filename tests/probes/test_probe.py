@@ -189,7 +189,7 @@ def test_a_cosine_map_tells_environments_apart() -> None:
 def test_the_runs_own_states_and_no_critic(tmp_path: Path) -> None:
     run = train(env="CartPole-v1", algo="reinforce", baseline="mean", num_envs=32, num_steps=2, total_timesteps=256,
                 hidden_sizes=(8,), gamma=0.5, out=tmp_path / "x")  # fmt: skip
-    found = rollshape.probe(run, start="run", num_batches=3, horizon=2.0).to_dict()
+    found = rollshape.probe(run, start="run", num_batches=3, horizon=2.0, parts="critic,batches").to_dict()
     assert found["geometry"]["burn_in"] is None
     assert found["geometry"]["probe_envs"] == 32
     assert "constant" in found["geometry"]["advantages"]

@@ -175,6 +175,7 @@ def test_no_run_is_a_wrong_request(tmp_path: Path) -> None:
         diagnose(tmp_path)
 
 
+@pytest.mark.slow
 def test_real_runs_too_few_updates_and_too_low_a_rate(tmp_path: Path) -> None:
     small = {"env": "CartPole-v1", "num_envs": 64, "num_steps": 64, "hidden_sizes": (16,), "num_minibatches": 4}
     train(out=tmp_path / "few" / "run", total_timesteps=64 * 64 * 8, eval_after=-1e30, log_every=1, **small)

@@ -7,6 +7,8 @@ import pytest
 from rollshape.envs.tabular import delay_chain
 from rollshape.training.run import train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
 def test_a_bandit_with_context_is_solved(algo: str, tmp_path: Path) -> None:

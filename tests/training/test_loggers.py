@@ -225,7 +225,7 @@ def test_a_writer_that_fails_is_told_of_once_and_the_run_goes_on(
     assert run.status == "done"
     assert len(run.metrics) == 8
     assert capsys.readouterr().err.splitlines() == [
-        "warning: failing failed and is left out: ConnectionError: no route to host; metrics.jsonl has it all"
+        "warning: failing failed and is disabled: ConnectionError: no route to host; metrics.jsonl stays complete"
     ]
     assert_shows(run.path, run.metrics)
 

@@ -167,6 +167,7 @@ class Pictures(gymnasium.Env[Any, Any]):
 gymnasium.register("RollshapePictures-v0", Pictures)
 
 
+@pytest.mark.slow
 def test_pictures_stay_bytes_and_are_learned_from(tmp_path: Path) -> None:
     run = train(
         out=tmp_path / "x", env="gymnasium:RollshapePictures-v0", algo="rrd", num_envs=4, steps_per_iteration=40,

@@ -247,7 +247,7 @@ def test_what_is_there_is_not_overwritten(unbroken: Run) -> None:
         train(out=unbroken.path, **SMALL)
     with pytest.raises(RequestError, match="another spec"):
         train(out=unbroken.path, resume=True, **{**SMALL, "seed": 5})
-    with pytest.raises(RequestError, match="no run directory"):
+    with pytest.raises(RequestError, match="not a run directory"):
         open_run(unbroken.path.parent)
 
 

@@ -189,3 +189,14 @@ page(
     stored once, including the final one. An iteration must fit as well.
     """,
 )
+page(
+    "network",
+    "Rollshape",
+    """A custom network must be an Equinox module with the documented signature.
+
+    `rollshape.train(..., network=...)` takes a module, or a function (key, observation, action) → module. Called with
+    observations [..., *shape] it returns (outputs for the action distribution [..., num_outputs], values [...]). Its
+    floating-point arrays are trained. A run with a custom network can only be opened from Python, with the same
+    `network`.
+    """,
+)
