@@ -46,6 +46,7 @@ class A2CInfo(NamedTuple):
 
 class A2C(ActorCriticAlgorithm):
     Settings = OnPolicySettings
+    reports = ("policy_loss", "value_loss", "entropy", "grad_norm", "explained_variance", "learning_rate")
     must_stay_finite: tuple[str, ...] = ("policy_loss", "value_loss", "grad_norm")
 
     def init(self, key: Array) -> A2CState:
@@ -76,7 +77,7 @@ class A2C(ActorCriticAlgorithm):
 
     def summarize(self, info: A2CInfo) -> dict[str, Any]:
         return {
-            **{name: mean_of(getattr(info, name)) for name in ("policy_loss", "value_loss", "entropy", "grad_norm")},
+            **{name: mean_of(getattr(info, name)) for name in self.reports[:4]},
             "explained_variance": mean_of_finite(info.explained_variance),
             "learning_rate": mean_of(info.learning_rate[-1]),
         }

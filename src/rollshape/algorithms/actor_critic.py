@@ -18,7 +18,7 @@ from rollshape.agents.normalizer import Moments, standardize
 from rollshape.agents.policy import Policy
 from rollshape.agents.returns import gae, next_values
 from rollshape.algorithms.base import Algorithm, Rollout, State, flatten_steps
-from rollshape.algorithms.parallel import FlatParameters, Parallel, choose_layout
+from rollshape.algorithms.parallel import FlatParameters, Parallel, choose_layout, reserve_devices
 from rollshape.algorithms.settings import CommonSettings
 from rollshape.envs.spaces import Action, Observation
 from rollshape.geometry.plan import Plan
@@ -63,9 +63,12 @@ class ActorCriticAlgorithm(Algorithm):
     def __init__(self, spec: Any, plan: Plan, observation: Observation, action: Action, network: Any = None) -> None:
         super().__init__(spec, plan, observation, action)
         self.distribution = distribution_for(action)
+        reserve_devices()
+        # Shards exist to use the cores of a CPU; a single accelerator needs none.
+        num_shards = 1 if spec.num_shards == "auto" and jax.default_backend() != "cpu" else spec.num_shards
         self.parallel = Parallel(
             choose_layout(
-                plan, observation, self.distribution.num_outputs, num_shards=spec.num_shards,
+                plan, observation, self.distribution.num_outputs, num_shards=num_shards,
                 microbatch_size=spec.microbatch_size, hidden_sizes=spec.hidden_sizes,
             )
         )  # fmt: skip

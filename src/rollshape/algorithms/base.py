@@ -61,6 +61,7 @@ class Algorithm(ABC):
 
     Settings: ClassVar[type[CommonSettings]]
     uses_replay: ClassVar[bool] = False  # rollouts hold final observations and true rewards, and no values
+    reports: ClassVar[tuple[str, ...]]  # the metrics of `summarize`
     must_stay_finite: tuple[str, ...]  # reported losses; a run whose losses are not finite has diverged
     has_critic: bool  # whether a value function is trained
     gae_lambda: float = 1.0  # λ of the advantages; returns to go are λ = 1

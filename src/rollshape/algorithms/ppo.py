@@ -80,6 +80,10 @@ class PPOInfo(NamedTuple):
 
 class PPO(ActorCriticAlgorithm):
     Settings = PPOSettings
+    reports = (
+        "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm",
+        "approx_kl_epochs", "ratio_ess_epochs", "explained_variance", "learning_rate",
+    )  # fmt: skip
     must_stay_finite = ("policy_loss", "value_loss", "grad_norm")
 
     def init(self, key: Array) -> PPOState:
@@ -175,9 +179,8 @@ class PPO(ActorCriticAlgorithm):
         )
 
     def summarize(self, info: PPOInfo) -> dict[str, Any]:
-        names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm")
         return {
-            **{name: mean_of(getattr(info, name)) for name in names},
+            **{name: mean_of(getattr(info, name)) for name in self.reports[:7]},
             "approx_kl_epochs": means_by_epoch(info.approx_kl),
             "ratio_ess_epochs": means_by_epoch(info.ratio_ess),
             "explained_variance": mean_of_finite(info.explained_variance),

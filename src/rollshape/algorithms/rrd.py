@@ -67,6 +67,7 @@ class RRDInfo(NamedTuple):
 
 class RRD(SAC):
     Settings = RRDSettings
+    reports = (*SAC.reports, "reward_loss", "reward_correlation")
     has_reward_network = True
 
     def __init__(self, spec: Any, *args: Any, **options: Any) -> None:

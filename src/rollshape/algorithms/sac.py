@@ -89,6 +89,9 @@ class TransitionBatches(NamedTuple):
 
 class SAC(Algorithm):
     Settings: ClassVar[type[CommonSettings]] = SACSettings
+    reports: ClassVar[tuple[str, ...]] = (
+        "policy_loss", "q_loss", "entropy", "temperature", "grad_norm", "learning_rate",
+    )  # fmt: skip
     uses_replay = True
     has_critic = True
     must_stay_finite = ("policy_loss", "q_loss", "grad_norm")

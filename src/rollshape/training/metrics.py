@@ -8,17 +8,14 @@ import jax
 import numpy as np
 
 from rollshape.algorithms.base import Algorithm, mean_of
+from rollshape.algorithms.registry import ALGORITHMS
 from rollshape.training.driver import Times, UpdateMetrics
 from rollshape.training.monitor import GradientSignals
 
 Row = dict[str, Any]
 TIMES = ("wall_time", "rollout_s", "update_s", "sps")  # everything else repeats bit for bit
-# What algorithms report; null where this run's does not. All rows have the same columns.
-REPORTED = (
-    "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm", "q_loss",
-    "temperature", "reward_loss", "reward_correlation", "approx_kl_epochs", "ratio_ess_epochs", "explained_variance",
-    "learning_rate",
-)  # fmt: skip
+# All rows have the same columns: what this run's algorithm does not report is null.
+REPORTED = tuple(dict.fromkeys(name for algorithm in ALGORITHMS.values() for name in algorithm.reports))
 
 
 def metrics_row(algorithm: Algorithm, metrics: UpdateMetrics, update: int, times: Times, wall: float) -> Row:
