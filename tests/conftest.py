@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 CACHE = Path(__file__).parents[1] / ".pytest_jax_cache"
-MOST_BYTES = 1_000_000_000  # of a worker, above which it drops its compiled programs
+MOST_BYTES = 800_000_000  # of a worker, above which it drops its compiled programs
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")  # before anything computes: runs of two shards need them
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))  # workers and the processes they start share programs

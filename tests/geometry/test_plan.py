@@ -44,7 +44,7 @@ def assert_legal(made: Plan) -> None:
     json.dumps(made.to_dict(), allow_nan=False)
 
 
-@settings(max_examples=8_000, deadline=None)
+@settings(max_examples=3_000, deadline=None)
 @given(requests)
 def test_every_request_is_planned_or_answered(request: dict[str, Any]) -> None:
     try:

@@ -22,6 +22,7 @@ def assert_covered(estimates: Sequence[Sequence[Estimate]], truths: Sequence[flo
     assert ((hits >= 0.90) & (hits <= 0.985)).all(), hits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [AR1(), AR1(skewed=True)], ids=["normal", "skewed"])
 def test_coverage_on_ar1(stream: AR1) -> None:
     steps, rng = 8, np.random.default_rng(1)
@@ -49,6 +50,7 @@ def per_batch(
     ]
 
 
+@pytest.mark.slow
 def test_coverage_of_variance_and_bias_on_a_chain() -> None:
     """Windows of GAE with a wrong critic against the true advantage, and the true advantage's own variance."""
     chain, steps, rng = delayed(), 16, np.random.default_rng(2)
@@ -74,6 +76,7 @@ def test_coverage_of_variance_and_bias_on_a_chain() -> None:
     assert_covered(per_batch(measure, lags, rows, differences), truths)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_noise_scale() -> None:
     stream, steps, rng = AR1(signal=1.0), 8, np.random.default_rng(3)
     truth = stream.step_variance * stream.correlation_time(steps) / float(stream.mean @ stream.mean)
@@ -90,6 +93,7 @@ def test_coverage_of_the_noise_scale() -> None:
     assert unbounded < REPEATS / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("size", [1, 8, 50])
 def test_coverage_of_a_squared_norm(signal: float, size: int) -> None:

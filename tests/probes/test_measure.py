@@ -130,6 +130,7 @@ def test_several_windows_of_an_environment_are_one_variance(
     assert found.effective_sample_size.value == pytest.approx(32 / found.correlation_time.value, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_one_rollout_predicts_what_fresh_batches_show(checkpoint: Checkpoint, drawn: Source, stream: Stream) -> None:
     view, count = measure.policy_view(drawn.policy), 64
     windows = measure.measure_windows(view, stream, measure.policy_weights(checkpoint.estimator, stream, LENGTHS))

@@ -47,7 +47,7 @@ def shape(plan: Plan) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in SHAPE}
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(recipes(), names)
 def test_write_then_read_is_the_identity(recipe: Recipe, name: str) -> None:
     dialect = DIALECTS[name]
@@ -61,7 +61,7 @@ def test_write_then_read_is_the_identity(recipe: Recipe, name: str) -> None:
         assert again.hyper[concept] == pytest.approx(recipe.hyper[concept], rel=1e-9)
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(recipes(), names, names)
 def test_there_and_back(recipe: Recipe, here: str, there: str) -> None:
     start = write(DIALECTS[here].adapt(recipe), DIALECTS[here])
