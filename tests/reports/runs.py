@@ -5,7 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from rollshape.gradients.bias import Bias
+from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.noise_scale import NoiseScale, NoiseScales
+from rollshape.gradients.surface import Point
+from rollshape.gradients.variance import Variance
 from rollshape.probes.quantities.cosine_maps import CosineMap, new_cosine_map
+from rollshape.probes.quantities.horizon import Horizon
+from rollshape.probes.result import Geometry, Probe
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
@@ -51,23 +58,38 @@ def folder_of(path: Path, ends: dict[int, float], seeds: int = 12, **more: Any) 
 
 def probe_document(errors: dict[int, tuple[float, float]], horizon: float | None = 10.0) -> dict[str, Any]:
     """Of a surface given as T → (variance, bias²) at a rollout of 2,048."""
-    ends = [0.5, 2.0]
-    names = ("total", "individual", "covariance")
-    surface = [
-        {"num_envs": 2048 // steps, "num_steps": steps, "variance": variance, "bias2": bias2, "mse": variance + bias2,
-         "score": variance + bias2, "ci": {"variance": [variance / 2, variance * 2]}}
-        for steps, (variance, bias2) in errors.items()
-    ]  # fmt: skip
-    return {
-        "update": 20, "command": "rollshape probe RUN_DIR", "surface": surface, "sizes": {},
-        "geometry": {"num_envs": 32, "num_steps": 64},
-        "variance": {**dict.fromkeys(names, 1.0), "ci": dict.fromkeys(names, ends)},
-        "effective_sample_size": 900.0, "effective_sample_size_ci": [800.0, 1000.0],
-        "bias": {name: {"squared": 0.1, "relative": None, "ci": ends} for name in ("window", "estimator", "total")},
-        "noise_scale": {"clustered": None, "ci": {"clustered": [1000.0, None]}},
-        "horizon": {"value": horizon, "low": None, "high": None},
-        "pictures": [cosine_map(2, 4).to_dict(), cosine_map(4, 2).to_dict()],
-    }  # fmt: skip
+    return make_probe(errors, horizon).to_dict(cosine_maps=True)
+
+
+def make_probe(errors: dict[int, tuple[float, float]], horizon: float | None = 10.0) -> Probe:
+    """A probe of a run of 32×64 without a signal, that measured only what every probe measures, and cosines."""
+    one = Estimate(1.0, 0.5, 2.0)
+    no_signal = NoiseScale(None, 1000.0, None, "no signal")
+    return Probe(
+        run_dir="RUN_DIR", update=20, timesteps=20 * 2048, command="rollshape probe RUN_DIR",
+        geometry=Geometry(
+            num_envs=32, num_steps=64, minibatch_size=512, rollout_size=2048, probe_envs=256, probe_steps=1024,
+            tail_steps=512, num_batches=0, start="stationary", burn_in=None, seed=0, algo="ppo", gamma=0.99,
+            gae_lambda=0.95, advantages="raw", reference="long rollout", left_out=(),
+        ),
+        variance=Variance(
+            num_envs=32, num_steps=64, total=one, individual=one, covariance=one, squared_norm=one, step_variance=one,
+            correlation_time=one, effective_sample_size=Estimate(900.0, 800.0, 1000.0), autocorrelation=(one,),
+            effective_envs=200.0,
+        ),
+        noise_scale=NoiseScales(no_signal, no_signal, no_signal),
+        bias={name: Bias(Estimate(0.1, 0.5, 2.0), None, "no signal") for name in ("window", "estimator", "total")},
+        horizon=Horizon(horizon, None, None, "none" if horizon is None else "measured"),
+        surface=[surface_point(steps, variance, bias2) for steps, (variance, bias2) in errors.items()],
+        cosine_maps=[cosine_map(2, 4), cosine_map(4, 2)],
+        minibatch=None, collected=None, cosine=None, sizes=None, critic=None, noises=None, reset_phase=None,
+    )  # fmt: skip
+
+
+def surface_point(steps: int, variance: float, bias2: float) -> Point:
+    values = {"variance": variance, "bias2": bias2, "bias2_window": bias2, "mse": variance + bias2}
+    estimates = {name: Estimate(value, value / 2, value * 2) for name, value in values.items()}
+    return Point(2048 // steps, steps, **estimates, score=estimates["mse"])
 
 
 def cosine_map(num_envs: int, num_steps: int) -> CosineMap:

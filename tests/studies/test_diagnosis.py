@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.reports.runs import make_probe
 
 from rollshape.cli import main
 from rollshape.errors import RequestError
+from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.noise_scale import NoiseScale
 from rollshape.studies.diagnosis import Diagnosis, best_end, diagnose
 from rollshape.studies.gymnasium_registry import max_episode_steps, reward_threshold
 from rollshape.studies.records import read_records
@@ -100,14 +103,20 @@ def test_a_minibatch_above_the_noise_scale_is_found_where_a_probe_measured_it(tm
     store = Store(tmp_path / "study")
     store.begin(study_from_dict({"grid": {"num_envs": [64]}}, "x"))
     write_run(store.run_dir("a"))  # minibatches of 512
-    document = {"noise_scale": {"clustered": 80.0}, "variance": {"total": 8.0, "individual": 1.0}}
-    store.write_probe("a", 0.5, document)
+    probe = make_probe({64: (1.0, 0.5)})
+    probe = replace(probe, variance=replace(probe.variance, total=Estimate(8.0, 7.0, 9.0)))
+
+    def write_probe(clustered: float | None) -> None:
+        scales = replace(probe.noise_scale, clustered=NoiseScale(clustered, None, None))
+        store.write_probe("a", 0.5, replace(probe, noise_scale=scales).to_dict())
+
+    write_probe(80.0)
     found = only(tmp_path / "study")
     assert found.suspects[0].rule == "over-smooth"
     assert found.suspects[0].numbers["noise_scale"] == pytest.approx(10.0)  # without the correlation τ = 8
-    store.write_probe("a", 0.5, document | {"noise_scale": {"clustered": 8000.0}})
+    write_probe(8000.0)
     assert "over-smooth" in {finding.rule for finding in only(tmp_path / "study").cleared}
-    store.write_probe("a", 0.5, document | {"noise_scale": {"clustered": None}})  # no signal at this batch
+    write_probe(None)  # no signal at this batch
     assert "over-smooth" not in {finding.rule for finding in only(tmp_path / "study").cleared}
 
 

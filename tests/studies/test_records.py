@@ -4,12 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.reports.runs import probe_document, spec_of, write_run
 
 from rollshape.geometry.plan import Plan
+from rollshape.gradients.intervals import Estimate
+from rollshape.probes.quantities.redistribution import Redistribution
+from rollshape.probes.quantities.reward_gradient import RewardGradient
+from rollshape.probes.result import Probe
+from rollshape.probes.rewards import RewardProbe
 from rollshape.studies.metrics import MetricsRow
-from rollshape.studies.probe_records import Measurement, ProbeRecord
+from rollshape.studies.probe_records import FailedProbe, read_probe
 from rollshape.studies.records import read_records
 from rollshape.studies.store import Store
 from rollshape.studies.study_file import study_from_dict
@@ -53,22 +59,47 @@ def test_a_row_prefers_the_return_on_fresh_episodes() -> None:
     assert MetricsRow.from_dict(row | {"eval_return": 3.0}).score == 3.0
 
 
-def test_probes_are_read_whole_in_part_or_with_their_error() -> None:
-    probe = ProbeRecord.from_dict(probe_document({64: (1.0, 0.5)}))
-    assert probe.variance == Measurement(1.0, 0.5, 2.0)
-    assert probe.noise_scale == Measurement(None, 1000.0, None)
+def test_probes_are_read_whole_or_with_their_error() -> None:
+    document = probe_document({64: (1.0, 0.5)})
+    del document["run_dir"]  # as in a study
+    probe = read_probe(document)
+    assert isinstance(probe, Probe)
+    assert probe.variance.total == Estimate(1.0, 0.5, 2.0)
+    scale = probe.noise_scale.clustered
+    assert (scale.value, scale.low, scale.high) == (None, 1000.0, None)
     assert probe.horizon.value == 10.0
-    assert [(point.num_envs, point.num_steps, point.mse) for point in probe.surface] == [(32, 64, 1.5)]
-    assert [cosine_map.num_envs for cosine_map in probe.cosine_maps()] == [2, 4]
-    failed = ProbeRecord.from_dict({"update": 7, "error": "no memory"})
-    assert (failed.update, failed.error, failed.surface, failed.rewards) == (7, "no memory", (), None)
-    point = {"rrd_sample_size": 4, "variance": 2.0, "ci": {"variance": [1.0, 3.0]}, "bias2": 0.5, "mse": 2.5}
-    episode = {"true": [1.0], "predicted": [0.5]}
-    rewards = ProbeRecord.from_dict(
-        {"rrd_batch_size": 16, "reward_surface": [point], "redistribution": episode}
-    ).rewards
-    assert rewards is not None
-    assert rewards.surface[0].variance == Measurement(2.0, 1.0, 3.0)
+    assert [(point.num_envs, point.num_steps, point.mse.value) for point in probe.surface] == [(32, 64, 1.5)]
+    assert [cosine_map.num_envs for cosine_map in probe.cosine_maps or ()] == [2, 4]
+    assert read_probe({"update": 7, "error": "no memory"}) == FailedProbe(7, "no memory")
+
+
+def test_a_reward_probe_is_read() -> None:
+    estimates = {"variance": Estimate(2.0, 1.0, 3.0), "bias2": Estimate(0.5, 0.4, 0.6)}
+    surface = [RewardGradient(4, 4, **estimates, squared_norm=Estimate(1.0, 0.5, 2.0))]
+    episode = Redistribution(np.ones(1, np.float32), np.ones(1, np.float32), None)
+    written = RewardProbe("RUN_DIR", 7, 700, "rollshape probe RUN_DIR", 16, 4, False, 10, 0, surface, episode)
+    probe = read_probe(written.to_dict())
+    assert isinstance(probe, RewardProbe)
+    assert probe.surface == surface
+    assert probe.surface[0].mse == 2.5
+
+
+def test_a_probe_that_cannot_be_read_is_a_failed_probe(tmp_path: Path) -> None:
+    older = probe_document({64: (1.0, 0.5)})
+    del older["horizon"]
+    run = write_run(tmp_path / "run", spec_of(32), 100.0)
+    texts = [json.dumps(older), json.dumps(older | {"horizon": 3}), '{"update": ', "[]"]
+    for update, text in enumerate(texts, start=1):
+        (run / "probes" / str(update)).mkdir(parents=True)
+        (run / "probes" / str(update) / "probe.json").write_text(text)
+    (record,) = read_records(run)
+    assert record.measured_probes() == []
+    reasons = ["the entry 'horizon' is missing", "unknown layout", "is not JSON", "holds no JSON object"]
+    for probe, update, reason in zip(record.probes.values(), [20, 20, None, None], reasons, strict=True):
+        assert isinstance(probe, FailedProbe)
+        assert probe.update == update
+        assert reason in probe.error
+        assert "run `rollshape probe` again" in probe.error
 
 
 def test_a_study_that_was_started_without_a_rule_still_opens(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from rollshape.probes.result import Probe
+from rollshape.probes.rewards import RewardProbe
 from rollshape.reports import tables
 from rollshape.reports.document import Block, Bullets, Figure, Text
 from rollshape.reports.figures import gradients, scores
 from rollshape.reports.summary import UNEQUAL_ROLLOUTS
 from rollshape.studies import ranking
 from rollshape.studies.groups import Task
-from rollshape.studies.probe_records import ProbeRecord
+from rollshape.studies.probe_records import FailedProbe
 from rollshape.studies.statistics import SEPARATION_LEVEL
 
 
@@ -16,11 +18,11 @@ def gradient_blocks(task: Task, number: int, command: str) -> list[Block]:
     """The order of shapes that probes predict against the measured one, and what the probes measured."""
     failures = _failure_blocks(task)
     rewards = {
-        group.label: probe.rewards
+        group.label: probe
         for group in task.groups
         for run in group.runs
         for probe in run.probes.values()
-        if probe.rewards
+        if isinstance(probe, RewardProbe)
     }
     if rewards:
         caption = (
@@ -46,7 +48,11 @@ def gradient_blocks(task: Task, number: int, command: str) -> list[Block]:
 
 def _failure_blocks(task: Task) -> list[Block]:
     errors = {
-        probe.error for group in task.groups for run in group.runs for probe in run.probes.values() if probe.error
+        probe.error
+        for group in task.groups
+        for run in group.runs
+        for probe in run.probes.values()
+        if isinstance(probe, FailedProbe)
     }
     return [Bullets([f"A probe failed: {error}" for error in sorted(errors)])] if errors else []
 
@@ -99,20 +105,24 @@ def _measurement_blocks(task: Task, number: int, command: str) -> list[Block]:
     return [block for block in (table, shape_map, terms) if block is not None]
 
 
-def _probe_figures(probes: list[ProbeRecord], number: int) -> list[Figure]:
+def _probe_figures(probes: list[Probe], number: int) -> list[Figure]:
     """Cosines of single steps of the first probe that has them, and the error surface of the middle probe."""
     figures = []
-    with_pictures = next((probe for probe in probes if probe.packed_pictures), None)
-    if with_pictures is not None:
+    for probe in probes:
+        maps = [cosine_map for cosine_map in probe.cosine_maps or () if cosine_map.cosine is not None]
+        if not maps:
+            continue
         caption = (
             "Cosines of the gradients of single steps: batch 0 against itself and against independent batches, for two "
             "shapes of one size; lines separate environments. Blocks on the diagonal show correlation along time. "
-            f"These are exact cosines of one sample, without an interval. {with_pictures.command}"
+            f"These are exact cosines of one sample, without an interval. {probe.command}"
         )
-        figures.append(gradients.step_cosines(f"cosines-{number}", with_pictures.cosine_maps(), caption))
+        figures.append(gradients.step_cosines(f"cosines-{number}", maps, caption))
+        break
     middle = probes[len(probes) // 2]
+    shape = middle.geometry
     caption = (
-        f"Errors that one probe predicts for every N and T, measured at {middle.num_envs}×{middle.num_steps} after "
+        f"Errors that one probe predicts for every N and T, measured at {shape.num_envs}×{shape.num_steps} after "
         f"update {middle.update:,}. {middle.command}"
     )
     return [*figures, gradients.error_surface(f"surface-{number}", middle, caption)]

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from rollshape.formatting import format_number
+from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.noise_scale import NoiseScale
+from rollshape.probes.quantities.horizon import Horizon
+from rollshape.probes.result import Probe
 from rollshape.reports.document import Table
 from rollshape.studies.curves import ALIGNMENTS, Alignment, time_to_threshold
 from rollshape.studies.diagnosis import Diagnosis
 from rollshape.studies.groups import Group, Task
-from rollshape.studies.probe_records import Measurement, ProbeRecord
 from rollshape.studies.ranking import Prediction, PredictionCheck
 from rollshape.studies.statistics import Floats, probability_of_improvement, summarize
 
@@ -97,30 +100,34 @@ def gradients(task: Task, caption: str) -> Table | None:
         for group in task.groups
         for run in group.runs
         for share, probe in run.probes.items()
-        if probe.surface
+        if isinstance(probe, Probe)
     ]
     columns = ("shape, share of the run", "variance", "Term 1, single steps", "Term 2, along time", "ESS of N·T",
                "bias², window", "bias², total", "noise scale", "h")  # fmt: skip
     return Table(columns, rows, caption) if rows else None
 
 
-def _probe_cells(probe: ProbeRecord) -> list[str]:
+def _probe_cells(probe: Probe) -> list[str]:
+    variance, bias = probe.variance, probe.bias
     return [
-        *(_format_measurement(value) for value in (probe.variance, probe.step_variance, probe.covariance)),
-        f"{_format_measurement(probe.effective_sample_size)} of {probe.num_envs * probe.num_steps:,}",
-        *(_format_measurement(value) for value in (probe.window_bias2, probe.total_bias2)),
-        _format_measurement(probe.noise_scale),
-        _format_measurement(probe.horizon),
+        *(_format_measured(term) for term in (variance.total, variance.individual, variance.covariance)),
+        f"{_format_measured(variance.effective_sample_size)} of {variance.num_envs * variance.num_steps:,}",
+        *(_format_measured(bias[name].squared) for name in ("window", "total")),
+        _format_measured(probe.noise_scale.clustered),
+        _format_measured(probe.horizon),
     ]
 
 
-def _format_measurement(measurement: Measurement) -> str:
-    if measurement.value is None:
+def _format_measured(measured: Estimate | NoiseScale | Horizon) -> str:
+    """Format a value and its interval; an upper end that is missing is unbounded."""
+    value, low, high = (_format_finite(number) for number in (measured.value, measured.low, measured.high))
+    if value is None:
         return "no signal"
-    if measurement.low is None:
-        return f"{measurement.value:.3g}"
-    high = "∞" if measurement.high is None else f"{measurement.high:.3g}"
-    return f"{measurement.value:.3g} [{measurement.low:.3g}, {high}]"
+    return value if low is None else f"{value} [{low}, {high or '∞'}]"
+
+
+def _format_finite(number: float | None) -> str | None:
+    return None if number is None or not np.isfinite(number) else f"{number:.3g}"
 
 
 def predicted_errors(predictions: Sequence[Prediction], caption: str) -> Table:

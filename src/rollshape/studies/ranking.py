@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rollshape.gradients.surface import Point
+from rollshape.probes.result import Probe
 from rollshape.studies.groups import Group, Task
-from rollshape.studies.probe_records import ProbeRecord, SurfacePoint
 from rollshape.studies.rules.monotone import AREA, FINAL_RETURN
 from rollshape.studies.statistics import Floats, RankingComparison, compare_ranking
 
@@ -41,7 +42,7 @@ class PredictionCheck:
     ranking: RankingComparison
 
 
-def measured_probes(task: Task) -> list[ProbeRecord]:
+def measured_probes(task: Task) -> list[Probe]:
     """Return every probe of the task's runs that measured a gradient."""
     return [probe for group in task.groups for run in group.runs for probe in run.measured_probes()]
 
@@ -75,7 +76,7 @@ def predict_errors(task: Task) -> list[Prediction]:
     return predictions
 
 
-def _group_errors(probe: ProbeRecord, task: Task, one_update: bool) -> dict[str, float]:
+def _group_errors(probe: Probe, task: Task, one_update: bool) -> dict[str, float]:
     horizon = 1.0 if one_update else probe.horizon.value
     if horizon is None:
         return {}
@@ -87,9 +88,9 @@ def _group_errors(probe: ProbeRecord, task: Task, one_update: bool) -> dict[str,
     }
 
 
-def _error(point: SurfacePoint, group: Group, horizon: float) -> float:
-    variance = (point.variance or 0.0) * point.num_envs / group.plan.num_envs
-    return max(point.bias2 or 0.0, 0.0) + variance / horizon
+def _error(point: Point, group: Group, horizon: float) -> float:
+    variance, bias2 = (float(np.nan_to_num(estimate.value)) for estimate in (point.variance, point.bias2))
+    return max(bias2, 0.0) + variance * point.num_envs / group.plan.num_envs / horizon
 
 
 def _relative_errors(table: Mapping[str, float], labels: list[str]) -> Floats:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan
+from rollshape.probes.result import Probe
 from rollshape.studies.metrics import MetricsRow
-from rollshape.studies.probe_records import ProbeRecord
+from rollshape.studies.probe_records import StoredProbe, read_probe_file
 from rollshape.studies.store import Store
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
@@ -31,7 +30,7 @@ class RunRecord:
     plan: Plan
     status: str
     rows: list[MetricsRow]
-    probes: dict[float, ProbeRecord]
+    probes: dict[float, StoredProbe]
     final_return: float | None
     sps: float | None  # of the whole run
     versions: dict[str, str]
@@ -69,9 +68,9 @@ class RunRecord:
         values = [row.epoch_metric(name)[epoch] for row in self.rows if row.epoch_metric(name)]
         return [value for value in values if value is not None]
 
-    def measured_probes(self) -> list[ProbeRecord]:
+    def measured_probes(self) -> list[Probe]:
         """Return the probes that measured a gradient, in the order of the run."""
-        return [probe for probe in self.probes.values() if probe.surface]
+        return [probe for probe in self.probes.values() if isinstance(probe, Probe)]
 
 
 def read_records(path: Path) -> list[RunRecord]:
@@ -80,7 +79,7 @@ def read_records(path: Path) -> list[RunRecord]:
         return [_read_record(path)]
     store = Store(path)
     if store.journal.exists():
-        records = [_read_record(folder, store.probes(folder.name)) for folder in _run_folders(path / "trials")]
+        records = [_read_record(folder, store.probe_files(folder.name)) for folder in _run_folders(path / "trials")]
     else:
         records = [_read_record(folder) for folder in _run_folders(path)]
     if not records:
@@ -92,7 +91,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
     yield from sorted(path.parent for path in folder.glob("*/run.json"))
 
 
-def _read_record(path: Path, probes: Mapping[float, Mapping[str, Any]] | None = None) -> RunRecord:
+def _read_record(path: Path, probe_files: Mapping[float, Path] | None = None) -> RunRecord:
     directory = RunDirectory(path)
     document = directory.read()
     plan = directory.plan()
@@ -100,7 +99,8 @@ def _read_record(path: Path, probes: Mapping[float, Mapping[str, Any]] | None = 
         raise RequestError(
             "run", f"{path / 'run.json'} holds a plan without a budget.", "Train again in another directory."
         )
-    probes = _probes_beside(path, plan.num_updates) if probes is None else probes
+    if probe_files is None:
+        probe_files = _probe_files(path, plan.num_updates)
     summary = document.get("summary") or {}
     return RunRecord(
         path=path,
@@ -108,14 +108,14 @@ def _read_record(path: Path, probes: Mapping[float, Mapping[str, Any]] | None = 
         plan=plan,
         status=document["status"],
         rows=[MetricsRow.from_dict(row) for row in directory.rows()],
-        probes={share: ProbeRecord.from_dict(probe) for share, probe in probes.items()},
+        probes={share: read_probe_file(file) for share, file in probe_files.items()},
         final_return=summary.get("final_return"),
         sps=summary.get("sps"),
         versions=document["versions"],
     )
 
 
-def _probes_beside(path: Path, num_updates: int) -> dict[float, Mapping[str, Any]]:
-    """Return the documents that `rollshape probe` left in a run directory, by their share of the run."""
+def _probe_files(path: Path, num_updates: int) -> dict[float, Path]:
+    """Return the files that `rollshape probe` wrote to a run directory, by their share of the run."""
     files = sorted((path / "probes").glob("[0-9]*/probe.json"), key=lambda file: int(file.parent.name))
-    return {int(file.parent.name) / num_updates: json.loads(file.read_text()) for file in files}
+    return {int(file.parent.name) / num_updates: file for file in files}

@@ -201,8 +201,12 @@ class Store:
 
     def probes(self, trial: str) -> dict[float, dict[str, Any]]:
         """Return share of the run → document of the probe there."""
+        return {share: json.loads(file.read_text()) for share, file in self.probe_files(trial).items()}
+
+    def probe_files(self, trial: str) -> dict[float, Path]:
+        """Return share of the run → file of the probe there, in the order of the run."""
         files = sorted((self.path / "probes" / trial).glob("[0-9]*.json"), key=lambda file: float(file.stem))
-        return {float(file.stem): json.loads(file.read_text()) for file in files}
+        return {float(file.stem): file for file in files}
 
 
 def _parse_events(lines: bytes) -> Iterator[dict[str, Any]]:

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from rollshape.formatting import format_number
+from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.surface import Point
 from rollshape.probes.plotting import BLUE, COLORS, INK, ORANGE, new_figure
 from rollshape.probes.quantities.cosine_maps import CosineMap, draw_cosine_maps
+from rollshape.probes.result import Probe
+from rollshape.probes.rewards import RewardProbe
 from rollshape.reports.document import Figure
 from rollshape.reports.figures.base import finish_figure
 from rollshape.studies.groups import Group, Task
-from rollshape.studies.probe_records import Measurement, ProbeRecord, RewardRecord, SurfacePoint
 from rollshape.studies.statistics import Floats, summarize
 
 HIGHER_IS_BETTER = {"final return", "effective sample size"}
 MEASURES = ("final return", "variance", "bias²", "bias² + variance", "effective sample size")
+NOT_MEASURED = Estimate(np.nan, np.nan, np.nan)
 
 
-def error_surface(name: str, probe: ProbeRecord, caption: str) -> Figure:
+def error_surface(name: str, probe: Probe, caption: str) -> Figure:
     """Draw variance, bias² and their sum as heat maps over N and T, for all sizes that one probe predicts."""
-    points = [*probe.surface, *probe.other_sizes]
+    points = [*probe.surface, *(point for surface in (probe.sizes or {}).values() for point in surface)]
     steps, envs = sorted({point.num_steps for point in points}), sorted({point.num_envs for point in points})
-    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "variance", "bias2", "mse")]
-    rows += [(point.num_envs, point.num_steps, point.variance, point.bias2, point.mse) for point in points]
-    panels: dict[str, Callable[[SurfacePoint], float | None]] = {
+    panels: dict[str, Callable[[Point], Estimate]] = {
         "variance": lambda point: point.variance,
         "bias²": lambda point: point.bias2,
         "bias² + variance": lambda point: point.mse,
     }
+    rows: list[Sequence[Any]] = [("num_envs", "num_steps", "variance", "bias2", "mse")]
+    rows += [(point.num_envs, point.num_steps, *(read(point).value for read in panels.values())) for point in points]
     with new_figure(name, (10, 4.4)) as canvas:
         axes = canvas.subplots(1, 3, sharey=True)
         for axis, (title, read) in zip(axes, panels.items(), strict=True):
             grid = np.full((len(envs), len(steps)), np.nan)
             for point in points:
-                if (value := read(point)) is not None and value > 0:
+                if (value := read(point).value) > 0:
                     grid[envs.index(point.num_envs), steps.index(point.num_steps)] = np.log10(value)
             image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
             canvas.colorbar(image, ax=axis, shrink=0.85).outline.set_visible(False)
@@ -80,20 +85,20 @@ def shape_map(name: str, task: Task, scores: Mapping[str, Floats], caption: str)
         return finish_figure(name, caption, canvas, rows)
 
 
-def _group_probes(group: Group) -> list[ProbeRecord]:
+def _group_probes(group: Group) -> list[Probe]:
     return [probe for run in group.runs for probe in run.measured_probes()]
 
 
-def _gradient_quality(probes: Sequence[ProbeRecord]) -> tuple[float | None, ...]:
+def _gradient_quality(probes: Sequence[Probe]) -> tuple[float | None, ...]:
     """Return variance, bias², their sum and ESS of a shape's batch: means over its probes."""
-    variance = _mean([probe.variance for probe in probes])
-    bias2 = _mean([probe.total_bias2 for probe in probes])
+    variance = _mean([probe.variance.total for probe in probes])
+    bias2 = _mean([probe.bias["total"].squared for probe in probes])
     mse = None if variance is None or bias2 is None else variance + bias2
-    return variance, bias2, mse, _mean([probe.effective_sample_size for probe in probes])
+    return variance, bias2, mse, _mean([probe.variance.effective_sample_size for probe in probes])
 
 
-def _mean(measurements: Sequence[Measurement]) -> float | None:
-    values = [measurement.value for measurement in measurements if measurement.value is not None]
+def _mean(estimates: Sequence[Estimate]) -> float | None:
+    values = [estimate.value for estimate in estimates if np.isfinite(estimate.value)]
     return float(np.mean(values)) if values else None
 
 
@@ -130,19 +135,18 @@ def variance_terms(name: str, task: Task, caption: str) -> Figure | None:
         )
     ]
     for label, probe in probes.items():
-        predicted, collected = probe.variance, probe.collected_variance
-        rows.append((label, probe.update, probe.step_variance.value, probe.covariance.value, predicted.value,
-                     predicted.low, predicted.high, *_or_nan(collected)))  # fmt: skip
+        variance, collected = probe.variance, probe.collected or NOT_MEASURED
+        rows.append((label, probe.update, variance.individual.value, variance.covariance.value,
+                     *astuple(variance.total), *astuple(collected)))  # fmt: skip
     with new_figure(name, (8.5, 3.9)) as canvas:
         axis, places = canvas.subplots(), np.arange(len(probes), dtype=np.float64)
-        first, second = (
-            np.array([term.value for term in column], np.float64)
-            for column in zip(*((probe.step_variance, probe.covariance) for probe in probes.values()), strict=True)
-        )
-        axis.bar(places - 0.2, first, 0.38, color=BLUE, label="Term 1: single steps")
-        axis.bar(places + 0.2, second, 0.38, color=ORANGE, label="Term 2: correlation along time")
-        _draw_totals(axis, places - 0.04, [probe.variance for probe in probes.values()], "predicted sum", "o", INK)
-        collected_totals = [probe.collected_variance for probe in probes.values()]
+        variances = [probe.variance for probe in probes.values()]
+        individual = [variance.individual.value for variance in variances]
+        covariance = [variance.covariance.value for variance in variances]
+        axis.bar(places - 0.2, individual, 0.38, color=BLUE, label="Term 1: single steps")
+        axis.bar(places + 0.2, covariance, 0.38, color=ORANGE, label="Term 2: correlation along time")
+        _draw_totals(axis, places - 0.04, [variance.total for variance in variances], "predicted sum", "o", INK)
+        collected_totals = [probe.collected or NOT_MEASURED for probe in probes.values()]
         _draw_totals(axis, places + 0.08, collected_totals, "collected batches", "s", "none")
         axis.axhline(0, color=INK, lw=0.6)
         axis.set_xticks(places, list(probes))
@@ -151,24 +155,15 @@ def variance_terms(name: str, task: Task, caption: str) -> Figure | None:
         return finish_figure(name, caption, canvas, rows)
 
 
-def _or_nan(measurement: Measurement) -> tuple[float, float, float]:
-    value, low, high = (
-        np.nan if number is None else number for number in (measurement.value, measurement.low, measurement.high)
-    )
-    return value, low, high
-
-
-def _draw_totals(
-    axis: Any, places: Floats, measurements: Sequence[Measurement], label: str, marker: str, fill: str
-) -> None:
-    total, low, high = np.array([_or_nan(measurement) for measurement in measurements]).T
+def _draw_totals(axis: Any, places: Floats, estimates: Sequence[Estimate], label: str, marker: str, fill: str) -> None:
+    total, low, high = np.array([astuple(estimate) for estimate in estimates]).T
     if np.isfinite(total).any():
         bars = np.maximum([total - low, high - total], 0)
         axis.errorbar(places, total, yerr=bars, fmt=marker, ms=4, color=INK, mfc=fill, capsize=3,
                       label=f"{label}, 95 % interval")  # fmt: skip
 
 
-def reward_batches(name: str, probes: Mapping[str, RewardRecord], caption: str) -> Figure:
+def reward_batches(name: str, probes: Mapping[str, RewardProbe], caption: str) -> Figure:
     """Draw the error of the reward network's gradient by subsequence length, and the rewards of one episode."""
     rows: list[Sequence[Any]] = [("group", "rrd_batch_size", "rrd_sample_size", "variance", "low", "high", "bias2")]
     with new_figure(name, (10, 3.6)) as canvas:
@@ -177,14 +172,14 @@ def reward_batches(name: str, probes: Mapping[str, RewardRecord], caption: str) 
             for point in probe.surface:
                 variance = point.variance
                 rows.append((label, probe.rrd_batch_size, point.rrd_sample_size, variance.value, variance.low,
-                             variance.high, point.bias2))  # fmt: skip
+                             variance.high, point.bias2.value))  # fmt: skip
             lengths = [point.rrd_sample_size for point in probe.surface]
             errors.plot(lengths, [point.mse for point in probe.surface], marker="o", ms=3, color=color, label=label)
         errors.set(xscale="log", yscale="log", xlabel="rrd_sample_size", ylabel="bias² + variance of the gradient")
         errors.legend(frameon=False, fontsize=6)
         label, probe = next(iter(probes.items()))
-        episode.plot(probe.true_rewards, color=INK, lw=1, label="true")
-        episode.plot(probe.predicted_rewards, color=ORANGE, lw=1, label="redistributed")
+        episode.plot(probe.redistribution.true, color=INK, lw=1, label="true")
+        episode.plot(probe.redistribution.predicted, color=ORANGE, lw=1, label="redistributed")
         episode.set(xlabel="step of the episode", ylabel="reward")
         episode.set_title(label, fontsize=8)
         episode.legend(frameon=False, fontsize=8)

@@ -69,10 +69,8 @@ def _describe_noise(groups: list[Group]) -> list[str]:
     smallest = groups[0].plan.rollout_size
     noise = {}
     for group in groups:
-        values = [
-            probe.variance.value for run in group.runs for probe in run.measured_probes()
-            if probe.variance.value is not None
-        ]  # fmt: skip
+        variances = [probe.variance.total.value for run in group.runs for probe in run.measured_probes()]
+        values = [value for value in variances if np.isfinite(value)]
         if group.plan.rollout_size == smallest and values:
             noise[_variant(group)] = float(np.median(values))
     plain = noise.get(("episode", "none"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rollshape.studies.probe_records import ProbeRecord
+from rollshape.probes.result import Probe
 from rollshape.studies.records import RunRecord
 from rollshape.studies.suspects.base import Suspect, check, evidence
 
@@ -17,7 +17,7 @@ NOTABLE_SLOWDOWN = 1.5
 @check("over-smooth", "McCandlish et al. 2018, clustered by environment")
 def over_smooth(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
     """Compare the minibatch with the noise scale σ²/|G|² of single steps, where a probe has measured it."""
-    scales = [scale for probe in run.probes.values() if (scale := _step_noise_scale(probe)) is not None]
+    scales = [scale for probe in run.measured_probes() if (scale := _step_noise_scale(probe)) is not None]
     if not scales:
         return None
     scale, size = float(np.median(scales)), run.plan.minibatch_size
@@ -30,14 +30,16 @@ def over_smooth(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
     )
 
 
-def _step_noise_scale(probe: ProbeRecord) -> float | None:
+def _step_noise_scale(probe: Probe) -> float | None:
     """Return the noise scale of single steps.
 
     The probe measures that of whole windows, σ²τ/|G|², and the variance with and without correlation along time, whose
     ratio is τ.
     """
-    scale, variance, step_variance = probe.noise_scale.value, probe.variance.value, probe.step_variance.value
-    return scale * step_variance / variance if scale and variance and step_variance else None
+    scale, variance = probe.noise_scale.clustered.value, probe.variance
+    if not scale or not variance.total.value > 0 or not variance.individual.value > 0:
+        return None
+    return scale * variance.individual.value / variance.total.value
 
 
 @check("contention", "openai/baselines issue 1050; steps/s are measured")

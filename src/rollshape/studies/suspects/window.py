@@ -33,7 +33,8 @@ def short_window(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
     while edge_weight(longer, gamma, gae_lambda) > weight / 3 and longer < LONGEST_WINDOW:
         longer *= 2
     numbers = {"edge_weight": weight, "explained_variance": explained, "threshold": NOTABLE_EDGE}
-    biases = [bias for probe in run.probes.values() if (bias := probe.relative_window_bias) is not None]
+    relative = [probe.bias["window"].relative for probe in run.measured_probes()]
+    biases = [bias.value for bias in relative if bias is not None and math.isfinite(bias.value)]
     numbers |= {"window_bias": float(np.median(biases))} if biases else {}
     return Suspect(
         evidence(weight * unexplained, NOTABLE_EDGE, 0.9),
