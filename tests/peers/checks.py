@@ -54,6 +54,6 @@ def check_refused(train: Callable[[Config], Counted], dialect: str, config: Conf
     """The library raises that error, and Rollshape foresees that it does; what either says."""
     with pytest.raises(error) as real:
         train(config)
-    with pytest.raises(RequestError, match=f"{dialect} refuses .*: {error.__name__}: ") as foreseen:
+    with pytest.raises(RequestError, match=f"{dialect} rejects .*: {error.__name__}: ") as foreseen:
         predicted(dialect, config)
     return Refusal(str(real.value), foreseen.value.message)

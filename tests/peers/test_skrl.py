@@ -64,7 +64,7 @@ def test_a_budget_is_vector_steps_rounded_down(timesteps: int, updates: int) -> 
 def test_a_budget_below_one_rollout_trains_nothing() -> None:
     config = RAW | {"mini_batches": 3, "timesteps": 4}
     assert train(config).steps == []
-    with pytest.raises(RequestError, match="makes no update") as foreseen:
+    with pytest.raises(RequestError, match="allows no update") as foreseen:
         predicted("skrl", config)
     assert foreseen.value.rule == "zero-updates"
 
