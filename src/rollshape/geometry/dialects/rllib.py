@@ -72,7 +72,7 @@ class RLlib(Dialect):
             t = -(-rollout // (n * window)) * window
         size, refusal = sizes.get("minibatch_size"), ""
         if n * t > rollout * (1 + TOLERANCE) and fragment not in ("auto", None):
-            refusal = f"ValueError: {n:,} environments × {window:,} steps = {n * t:,}, over 10 % above {rollout:,}"
+            refusal = f"ValueError: {n:,} environments × {window:,} steps reach {n * t:,}, over 10 % above {rollout:,}"
         elif size is not None and size * learners > rollout:
             refusal = (
                 f"ValueError: minibatch_size ({size}) must be <= train_batch_size_per_learner ({rollout // learners})"
