@@ -230,3 +230,58 @@ def test_rrds_sizes_are_judged_each_along_its_own_points(tmp_path: Path) -> None
     assert diverse.answer == "not settled"
     assert sampled.answer == "confirmed"
     assert "reward network's loss" in sampled.reasons[0]
+
+
+def write_sizes(path: Path, ends: dict[tuple[str, int], float], seeds: int = 12) -> Path:
+    """Runs of PPO and PPO-EWMA at several rollout sizes, each with its end."""
+    for (algo, num_envs), end in ends.items():
+        sizes = {"rollout_size": None, "num_steps": 16, "total_timesteps": 2**20}
+        adjusted = {"reference_rollout_size": 512} if algo == "ppo-ewma" else {"learning_rate": 1e-4 * num_envs**0.5}
+        for seed in range(seeds):
+            spec = spec_of(num_envs, seed, algo=algo, **sizes, **adjusted)
+            write_run(path / f"{algo}-{num_envs}-{seed}", spec, end)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ewma", "ppo", "answer"),
+    [
+        ((200.0, 200.0, 200.0), (100.0, 200.0, 300.0), "confirmed"),
+        ((200.0, 200.0, 200.0), (200.0, 200.0, 200.0), "not settled"),
+        ((100.0, 200.0, 300.0), (200.0, 200.0, 200.0), "refuted"),
+        ((200.0, 200.0, 300.0), (100.0, 200.0, 300.0), "depends"),
+    ],
+)
+def test_adjusted_curves_coincide_or_not(
+    ewma: tuple[float, ...], ppo: tuple[float, ...], answer: str, tmp_path: Path
+) -> None:
+    envs = (4, 32, 256)
+    ends = {("ppo-ewma", n): end for n, end in zip(envs, ewma, strict=True)}
+    ends |= {("ppo", n): end for n, end in zip(envs, ppo, strict=True)}
+    [task] = read(write_sizes(tmp_path, ends))
+    assert [group.label for group in task.groups][:2] == ["4×16, ppo", "4×16, ppo-ewma"]
+    verdict = judge_claims("adjusted-curves-coincide", "claim", [task])[0]
+    assert verdict.answer == answer
+    assert "of 3 pairs differ significantly" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("plain_large", "reduced_small", "answer"),
+    [(100.0, 300.0, "confirmed"), (300.0, 100.0, "refuted"), (200.0, 200.0, "not settled")],
+)
+def test_baselines_against_larger_rollouts(
+    plain_large: float, reduced_small: float, answer: str, tmp_path: Path
+) -> None:
+    ends = {
+        (16, "episode", "none"): plain_large, (4, "episode", "none"): 50.0, (4, "to-go", "mean"): reduced_small,
+        (4, "to-go", "value"): reduced_small, (4, "to-go", "none"): 60.0,
+    }  # fmt: skip
+    sizes = {"rollout_size": None, "num_steps": 64, "total_timesteps": 2**20, "num_minibatches": None}
+    for (num_envs, returns, baseline), end in ends.items():
+        for seed in range(12):
+            spec = spec_of(num_envs, seed, algo="reinforce", returns=returns, baseline=baseline, **sizes)
+            write_run(tmp_path / f"{num_envs}-{returns}-{baseline}-{seed}", spec, end)
+    [task] = read(tmp_path)
+    verdict = judge_claims("baselines-beat-larger-rollouts", "claim", [task])[0]
+    assert verdict.answer == answer
+    assert verdict.reasons[0].startswith("Plain REINFORCE, largest rollout: 16×64")
