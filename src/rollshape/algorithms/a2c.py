@@ -16,6 +16,8 @@ from rollshape.algorithms.actor_critic import ActorCriticAlgorithm, OnPolicySett
 from rollshape.algorithms.base import Rollout, mean_of, mean_of_finite
 from rollshape.algorithms.parallel import flatten
 
+MEANS = ("policy_loss", "value_loss", "entropy", "grad_norm")
+
 
 class A2CState(NamedTuple):
     """What is carried from one update to the next."""
@@ -46,7 +48,7 @@ class A2CInfo(NamedTuple):
 
 class A2C(ActorCriticAlgorithm):
     Settings = OnPolicySettings
-    reports = ("policy_loss", "value_loss", "entropy", "grad_norm", "explained_variance", "learning_rate")
+    reports = (*MEANS, "explained_variance", "learning_rate")
     must_stay_finite: tuple[str, ...] = ("policy_loss", "value_loss", "grad_norm")
 
     def init(self, key: Array) -> A2CState:
@@ -77,7 +79,7 @@ class A2C(ActorCriticAlgorithm):
 
     def summarize(self, info: A2CInfo) -> dict[str, Any]:
         return {
-            **{name: mean_of(getattr(info, name)) for name in self.reports[:4]},
+            **{name: mean_of(getattr(info, name)) for name in MEANS},
             "explained_variance": mean_of_finite(info.explained_variance),
             "learning_rate": mean_of(info.learning_rate[-1]),
         }

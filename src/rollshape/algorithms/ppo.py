@@ -21,6 +21,7 @@ from rollshape.algorithms.actor_critic import ActorCriticAlgorithm, OnPolicySett
 from rollshape.algorithms.base import Rollout, mean_of, mean_of_finite, means_by_epoch
 from rollshape.algorithms.parallel import FlatParameters, flatten
 
+MEANS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm")
 LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learning rate, as in rl_games and RSL-RL
 
 
@@ -80,10 +81,7 @@ class PPOInfo(NamedTuple):
 
 class PPO(ActorCriticAlgorithm):
     Settings = PPOSettings
-    reports = (
-        "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm",
-        "approx_kl_epochs", "ratio_ess_epochs", "explained_variance", "learning_rate",
-    )  # fmt: skip
+    reports = (*MEANS, "approx_kl_epochs", "ratio_ess_epochs", "explained_variance", "learning_rate")
     must_stay_finite = ("policy_loss", "value_loss", "grad_norm")
 
     def init(self, key: Array) -> PPOState:
@@ -180,7 +178,7 @@ class PPO(ActorCriticAlgorithm):
 
     def summarize(self, info: PPOInfo) -> dict[str, Any]:
         return {
-            **{name: mean_of(getattr(info, name)) for name in self.reports[:7]},
+            **{name: mean_of(getattr(info, name)) for name in MEANS},
             "approx_kl_epochs": means_by_epoch(info.approx_kl),
             "ratio_ess_epochs": means_by_epoch(info.ratio_ess),
             "explained_variance": mean_of_finite(info.explained_variance),
