@@ -1,5 +1,6 @@
 """PPO-EWMA: its loss, its moving averages and its adjustments, each against arithmetic worked out by hand."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,14 @@ def test_the_decoupled_loss_by_hand() -> None:
 def test_settings_for_a_rollout_four_times_as_large() -> None:
     """Center of mass 8 → 2, β = 2/3; Adam's step × 2; five updates of advantages → 1.25."""
     spec = Spec(algo="ppo-ewma", learning_rate=1e-3, proximal_decay=8 / 9, advantage_decay=0.8)
-    adjusted, betas = adjusted_settings(spec, 4.0)
+    adjusted, betas = adjusted_settings(spec, 4.0, 4.0)
     assert adjusted.learning_rate == pytest.approx(2e-3)
     assert adjusted.proximal_decay == pytest.approx(2 / 3)
     assert adjusted.advantage_decay == pytest.approx(0.2)
     assert betas == pytest.approx((0.9**4, 0.999**4))
-    same, _ = adjusted_settings(spec, 1.0)
+    same, _ = adjusted_settings(spec, 1.0, 1.0)
     assert same.proximal_decay == pytest.approx(8 / 9)
-    smaller, _ = adjusted_settings(spec, 0.25)
+    smaller, _ = adjusted_settings(spec, 0.25, 0.25)
     assert smaller.proximal_decay == pytest.approx(32 / 33)
 
 
@@ -63,9 +64,17 @@ def new(**changes: Any) -> PPOEWMA:
     return algorithm
 
 
-def test_the_reference_size_decides_the_adjustment() -> None:
-    assert new(reference_rollout_size=32).spec.learning_rate == pytest.approx(3e-3 * 2)
+def test_the_reference_size_decides_the_adjustment(tmp_path: Path) -> None:
+    """A rollout of 128 in two minibatches, tuned at 32: both are four times as large."""
+    algorithm = new(reference_rollout_size=32)
+    assert algorithm.spec.learning_rate == pytest.approx(3e-3 * 2)
+    assert algorithm.adam_betas == pytest.approx((0.9**4, 0.999**4))
     assert new().spec.learning_rate == pytest.approx(3e-3)
+    fixed = new(reference_rollout_size=32, num_minibatches=None, minibatch_size=16)  # only the rollout grows
+    assert fixed.spec.learning_rate == pytest.approx(3e-3)
+    run = train(out=tmp_path / "run", **{**SMALL, "reference_rollout_size": 32})
+    derived = json.loads((run.path / "run.json").read_text())["derived_settings"]
+    assert derived["learning_rate"] == pytest.approx(6e-3)
 
 
 def test_moments_of_advantages_are_averaged_by_samples() -> None:
@@ -104,7 +113,7 @@ def test_it_trains_and_repeats(tmp_path: Path) -> None:
     assert comparison.same, comparison.difference
 
 
-@pytest.mark.parametrize("changes", [{"target_kl": 0.01}, {"proximal_decay": 1.0}, {"advantage_decay": -0.1}], ids=str)
+@pytest.mark.parametrize("changes", [{"proximal_decay": 1.0}, {"advantage_decay": -0.1}], ids=str)
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match=next(iter(changes))):
         new(**changes)

@@ -54,6 +54,7 @@ def test_the_check_itself_finds_a_comparison(tmp_path: Path) -> None:
         ("sac", {"normalize_observations": True}, "ppo"),
         ("reinforce", {"target_kl": 0.01}, "ppo"),
         ("ppo", {"proximal_decay": 0.5}, "ppo-ewma"),
+        ("ppo-ewma", {"target_kl": 0.01}, "ppo"),
     ],
 )
 def test_a_setting_of_another_algorithm_is_refused(algo: str, changes: dict[str, object], owner: str) -> None:

@@ -59,6 +59,7 @@ class ActorCriticAlgorithm(Algorithm):
     """An algorithm that trains an actor-critic network on rollouts."""
 
     has_critic = True
+    adam_betas = (0.9, 0.999)
 
     def __init__(self, spec: Any, plan: Plan, observation: Observation, action: Action, network: Any = None) -> None:
         super().__init__(spec, plan, observation, action)
@@ -75,7 +76,9 @@ class ActorCriticAlgorithm(Algorithm):
         self._network = network
         self.gae_lambda = spec.gae_lambda
         clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
-        self.optimizer = optax.chain(clip, optax.scale_by_adam(eps=1e-5))  # the gradient step applies the rate
+        self.optimizer = optax.chain(
+            clip, optax.scale_by_adam(*self.adam_betas, eps=1e-5)
+        )  # the gradient step applies the rate
 
     def new_network(self, key: Array) -> Any:
         """Return the network to train: the built-in one, or the caller's."""

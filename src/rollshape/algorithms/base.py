@@ -105,6 +105,10 @@ class Algorithm(ABC):
     def check(self, state: State, info: Info, is_last: bool) -> None:  # noqa: B027
         """Raise a RunError where it is pointless to continue."""
 
+    def derived_settings(self) -> dict[str, Any]:
+        """Return settings that were computed from others, for the run's record."""
+        return {}
+
     def acting_state(self, state: State) -> State:
         """Return the part of the state that `act` reads: a host driver passes it to a program at every step."""
         return state

@@ -9,7 +9,7 @@ minibatches, and each minibatch is one step of Adam on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +20,24 @@ from rollshape.agents.normalizer import standardize
 from rollshape.algorithms.actor_critic import ActorCriticAlgorithm, OnPolicySettings, Samples, gradient_norm
 from rollshape.algorithms.base import Rollout, mean_of, mean_of_finite, means_by_epoch
 from rollshape.algorithms.parallel import FlatParameters, flatten
+from rollshape.algorithms.settings import CommonSettings
+from rollshape.errors import RequestError
 
 MEANS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm")
-LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learning rate, as in rl_games and RSL-RL
+LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learning rate, as in rl_games
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOSettings(OnPolicySettings):
-    """Settings of PPO only."""
+class ClipSettings(OnPolicySettings):
+    """What PPO and PPO-EWMA share."""
 
     clip_range: Annotated[float, "PPO: clip range ε of the probability ratio"] = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOSettings(ClipSettings):
+    """Settings of PPO only."""
+
     clip_value: Annotated[bool, "PPO: clip the value loss by ε, too"] = False
     target_kl: Annotated[float | None, "PPO: stop the epochs of an update when approx_kl exceeds this"] = None
     adaptive_kl: Annotated[float | None, "PPO: adapt the learning rate per minibatch towards this KL"] = None
@@ -80,9 +88,16 @@ class PPOInfo(NamedTuple):
 
 
 class PPO(ActorCriticAlgorithm):
-    Settings = PPOSettings
+    Settings: ClassVar[type[CommonSettings]] = PPOSettings
     reports = (*MEANS, "approx_kl_epochs", "ratio_ess_epochs", "explained_variance", "learning_rate")
     must_stay_finite = ("policy_loss", "value_loss", "grad_norm")
+
+    def __init__(self, spec: Any, *args: Any, **options: Any) -> None:
+        super().__init__(spec, *args, **options)
+        if spec.anneal_lr and spec.adaptive_kl is not None:
+            raise RequestError(
+                "contradiction", "anneal_lr and adaptive_kl both set the learning rate.", "Leave one of them out."
+            )
 
     def init(self, key: Array) -> PPOState:
         network = self.new_network(key)
@@ -96,8 +111,7 @@ class PPO(ActorCriticAlgorithm):
         learner = Learner(flatten(state.network), state.optimizer, rate, stopped=jnp.zeros((), bool))
         learner, steps, norms = self.train_epochs(learner, samples, key)
         info = self.info(steps, norms, self.explained_variance(rollout, returns), learner.learning_rate)
-        network, optimizer = learner.parameters.network, learner.optimizer
-        return PPOState(network, optimizer, learner.learning_rate, state.updates + 1), info
+        return PPOState(learner.parameters.network, learner.optimizer, learner.learning_rate, state.updates + 1), info
 
     def train_epochs(self, learner: Any, samples: Samples, key: Array) -> tuple[Any, PPOMetrics, Array]:
         """Return the learner after all epochs, and metrics and gradient norms of its steps, [epochs, minibatches]."""

@@ -6,9 +6,11 @@ policy, an exponentially weighted moving average of the parameters:
 
     −min(π/π_behavior·A, clip(π/π_prox, 1−ε, 1+ε)·π_prox/π_behavior·A).
 
-The age of the proximal policy does not depend on the size of the rollout, so a rollout (and minibatch) c times as large
-can be compensated: Adam's step size × √c and its betas to the power c, the centers of mass 1/(1−β)−1 of the proximal
-policy and of the advantages' moments ÷ c. `reference_rollout_size` makes these adjustments.
+The age of the proximal policy does not depend on the size of the rollout, so larger batches can be compensated. A
+minibatch c times as large: Adam's step size × √c and its betas to the power c, the center of mass 1/(1−β)−1 of the
+proximal policy ÷ c. A rollout c times as large: the span 1/(1−β) of the advantages' moving moments ÷ c.
+`reference_rollout_size` makes these adjustments, from the sizes that the run would have there to those it has.
+Advantages are always normalized by moments of whole rollouts (or not at all): within a minibatch would depend on M.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from rollshape.agents.losses import PolicyLoss, value_loss
@@ -27,14 +28,16 @@ from rollshape.agents.normalizer import Moments, standardize
 from rollshape.algorithms.actor_critic import Samples, gradient_norm
 from rollshape.algorithms.base import Rollout, flatten_steps
 from rollshape.algorithms.parallel import FlatParameters, flatten
-from rollshape.algorithms.ppo import PPO, PPOInfo, PPOMetrics, PPOSettings
+from rollshape.algorithms.ppo import PPO, ClipSettings, PPOInfo, PPOMetrics
 from rollshape.errors import RequestError
+from rollshape.geometry.minibatch import automatic_minibatch
+from rollshape.geometry.plan import Plan
 
 BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOEWMASettings(PPOSettings):
+class PPOEWMASettings(ClipSettings):
     """Settings of PPO-EWMA only."""
 
     proximal_decay: Annotated[float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average"] = (
@@ -42,7 +45,8 @@ class PPOEWMASettings(PPOSettings):
     )
     advantage_decay: Annotated[float, "PPO-EWMA: decay per update of the advantages' mean and variance"] = 0.0
     reference_rollout_size: Annotated[
-        int | None, "PPO-EWMA: rollout_size at which the settings were tuned; others are adjusted to"
+        int | None,
+        "PPO-EWMA: rollout size the settings were tuned for; learning rate, Adam betas and decays are rescaled from it",
     ] = None
 
 
@@ -67,39 +71,45 @@ class EWMALearner(NamedTuple):
     proximal_weight: Array
 
 
-def adjusted_settings(settings: PPOEWMASettings, c: float) -> tuple[PPOEWMASettings, tuple[float, float]]:
-    """Return the settings for a rollout c times as large, and Adam's betas."""
-
-    def shorten(decay: float) -> float:
-        """Divide the center of mass 1/(1−β)−1 by c."""
-        return 1 - 1 / (1 + (1 / (1 - decay) - 1) / c)
-
-    span = 1 / (1 - settings.advantage_decay) / c  # updates whose advantages count; at least this one
+def adjusted_settings(
+    settings: PPOEWMASettings, minibatch_ratio: float, rollout_ratio: float
+) -> tuple[PPOEWMASettings, tuple[float, float]]:
+    """Return the settings for a minibatch and a rollout so many times as large, and Adam's betas."""
+    c, center_of_mass = minibatch_ratio, 1 / (1 - settings.proximal_decay) - 1
+    span = 1 / (1 - settings.advantage_decay) / rollout_ratio  # updates whose advantages count; at least this one
     adjusted = replace(
         settings,
         learning_rate=settings.learning_rate * c**0.5,
-        proximal_decay=shorten(settings.proximal_decay),
+        proximal_decay=1 - 1 / (1 + center_of_mass / c),
         advantage_decay=max(0.0, 1 - 1 / span),
     )
     return adjusted, (BETA_1**c, BETA_2**c)
 
 
+def reference_minibatch(settings: PPOEWMASettings, rollout_size: int) -> float:
+    """Return the minibatch size that these settings have at a rollout size."""
+    if settings.minibatch_size != "auto":
+        return settings.minibatch_size
+    if settings.num_minibatches is not None:
+        return rollout_size / settings.num_minibatches
+    return automatic_minibatch(rollout_size).size
+
+
 class PPOEWMA(PPO):
     Settings = PPOEWMASettings
 
-    def __init__(self, spec: Any, *args: Any, **options: Any) -> None:
-        for name in ("target_kl", "adaptive_kl", "clip_value"):
-            if getattr(spec, name):
-                raise RequestError("contradiction", f"{name} is a setting of ppo, not of ppo-ewma.", "Leave it out.")
+    def __init__(self, spec: Any, plan: Plan, *args: Any, **options: Any) -> None:
         for name in ("proximal_decay", "advantage_decay"):
             if not 0 <= getattr(spec, name) < 1:
                 raise RequestError("number-range", f"{name} must lie in [0, 1), got {getattr(spec, name)!r}.")
-        plan = args[0]
         reference = spec.reference_rollout_size or plan.rollout_size
-        spec, betas = adjusted_settings(spec, plan.rollout_size / reference)
-        super().__init__(spec, *args, **options)
-        clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
-        self.optimizer = optax.chain(clip, optax.scale_by_adam(*betas, eps=1e-5))
+        ratio = plan.minibatch_size / reference_minibatch(spec, reference)
+        spec, self.adam_betas = adjusted_settings(spec, ratio, plan.rollout_size / reference)
+        super().__init__(spec, plan, *args, **options)
+
+    def derived_settings(self) -> dict[str, Any]:
+        names = ("learning_rate", "proximal_decay", "advantage_decay")
+        return {**{name: getattr(self.spec, name) for name in names}, "adam_betas": self.adam_betas}
 
     def init(self, key: Array) -> Any:
         network = self.new_network(key)

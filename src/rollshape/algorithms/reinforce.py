@@ -1,7 +1,8 @@
 """REINFORCE (Williams 1992): the score of each action times a return, less a baseline.
 
 `returns`: `to-go` weighs an action by the rewards that come after it, `episode` by the return of its whole episode, the
-textbook's first version, which is as unbiased and noisier. Both see an episode as far as the rollout holds it.
+textbook's first version. With γ = 1 both have the same mean and `episode` has more noise; with γ < 1 `episode` also
+discounts later actions, E[ψ_t·R] = γᵗ·E[ψ_t·G_t]. Only the part of an episode inside the rollout counts.
 `baseline`: none; the mean of the rollout's returns; or a value function, which is trained by the rewards to go and also
 stands for the rest of an episode that the rollout or a time limit cuts off. Without it the rest counts as zero.
 """
@@ -28,7 +29,10 @@ class ReinforceSettings(OnPolicySettings):
     returns: Annotated[Literal["to-go", "episode"], "REINFORCE: rewards after the action, or of the whole episode"] = (
         "to-go"
     )
-    baseline: Annotated[Literal["none", "mean", "value"], "REINFORCE: what is subtracted from the return"] = "value"
+    baseline: Annotated[
+        Literal["none", "mean", "value"],
+        "REINFORCE: subtracted from the return (--normalize-advantages centers, too)",
+    ] = "value"
 
 
 class Reinforce(A2C):

@@ -46,7 +46,7 @@ _new_agent: Any = jax.jit(soft.new_soft_agent, static_argnums=(1, 2, 3, 4))
 class SACSettings(CommonSettings):
     """Settings of SAC only; its sizes are planned."""
 
-    polyak: Annotated[float, "SAC, RRD: share of itself that a target network keeps per gradient step"] = 0.995
+    polyak: Annotated[float, "SAC, RRD: target ← polyak·target + (1 − polyak)·critic per gradient step"] = 0.995
 
 
 class SACState(NamedTuple):
@@ -99,11 +99,15 @@ class SAC(Algorithm):
 
     def __init__(self, spec: Any, plan: Plan, observation: Observation, action: Action, network: Any = None) -> None:
         if network is not None:
-            raise RequestError("network", "SAC and RRD train their own networks.", "Use PPO, A2C or REINFORCE.")
+            raise RequestError(
+                "network", "SAC and RRD train their own networks.", "Use PPO, PPO-EWMA, A2C or REINFORCE."
+            )
         if spec.num_shards not in (1, "auto"):
             raise RequestError(
                 "layout", f"{spec.algo} runs in one shard, not in {spec.num_shards}.", "Leave --num-shards out."
             )
+        if spec.microbatch_size not in (plan.minibatch_size, "auto"):
+            raise RequestError("layout", f"{spec.algo} does not split its minibatches.", "Leave --microbatch-size out.")
         super().__init__(spec, plan, observation, action)
         assert plan.replay is not None
         self.sizes = plan.replay

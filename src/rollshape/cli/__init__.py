@@ -15,7 +15,7 @@ COMMANDS = {
     "translate": "translate a config from one library to another",
     "patch": "make the sizes in a config file valid, keeping comments and layout",
     "dialects": "list the supported libraries and how they use their configs",
-    "train": "train a policy with REINFORCE, A2C, PPO, SAC or RRD",
+    "train": "train a policy with REINFORCE, A2C, PPO, PPO-EWMA, SAC or RRD",
     "eval": "evaluate a trained policy",
     "probe": "measure the gradient quality of a run's batches, and of other shapes",
     "reproduce": "repeat a run and report the first difference",

@@ -102,10 +102,11 @@ class HostDriver(Driver):
         return state, stacked, Times(rollout_s, update_s)
 
     def _forget_episodes(self, state: RunState) -> RunState:
-        if not self.algorithm.uses_replay:
-            return state
+        """Return the state without what belongs to the episodes that were lost."""
+        normalizer = state.normalizer._replace(discounted=jnp.zeros(self.plan.num_envs))
         learner = self.algorithm.forget_episodes(state.learner)
-        return state._replace(learner=learner, episodes=jnp.zeros_like(state.episodes))
+        episodes = jnp.zeros(self.plan.num_envs)
+        return self.place(state._replace(learner=learner, normalizer=normalizer, episodes=episodes))
 
     def score(self, state: RunState, seed: int, episodes: int) -> Score:
         """Let each environment of a fresh pool play its first episode to the end."""
@@ -201,7 +202,7 @@ class HostDriver(Driver):
         return lambda observation, noise: self._act(learner, moments, observation, noise)
 
     def _policy_actor(self, state: RunState) -> Actor:
-        """Return the policy's actions, in NumPy where it can: a compiled program would answer later."""
+        """Return the policy's actions, in NumPy where it can: a compiled program has a higher call latency."""
         policy = self.algorithm.policy(state.learner, state.normalizer.observations)
         if _acts_in_numpy(policy.network):
             return jax.device_get(policy).actor_fn()  # type: ignore[no-any-return]

@@ -69,7 +69,7 @@ def train(
         keep_checkpoints: number of evenly spaced checkpoints to keep (plus the initial one).
         network: an Equinox module, or a function (key, observation, action) → module. Called with observations
             [..., *shape] it returns (outputs for the action distribution [..., num_outputs], values [...]).
-            PPO, A2C and REINFORCE train it in place of the built-in network.
+            PPO, PPO-EWMA, A2C and REINFORCE train it in place of the built-in network.
         on_plan: called with the plan before training starts.
         on_row: called with every row of metrics and the plan.
     """
@@ -236,6 +236,7 @@ def _new_document(driver: Driver, keep: int | None, earlier: dict[str, Any], net
         "plan": driver.plan.to_dict(),
         "layout": driver.layout.to_dict(),
         "network": network,
+        "derived_settings": driver.algorithm.derived_settings(),
         "versions": fingerprint(),
         "status": "running",
         "keep_checkpoints": keep,

@@ -35,7 +35,7 @@ class Spec(AlgorithmSettings):
 
     eval_after: Annotated[float | None, "score fresh episodes once the training return has reached this"] = None
     eval_every: Annotated[int | None, "score fresh episodes every so many timesteps"] = None
-    stop_at_return: Annotated[float | None, "stop when such a score reaches this"] = None
+    stop_at_return: Annotated[float | None, "stop when an evaluation score reaches this"] = None
     monitor_gradients: Annotated[bool, "log noise scale, effective sample size and SNR of the gradient"] = False
     log_every: Annotated[int | None, "updates per logging interval (default: about 100 intervals)"] = None
     checkpoint_every: Annotated[int | None, "updates between checkpoints (default: 10 per run)"] = None
@@ -60,7 +60,7 @@ class Spec(AlgorithmSettings):
 
 _POSITIVE = (
     "learning_rate", "clip_range", "adaptive_kl", "target_kl", "max_grad_norm", "eval_every", "log_every",
-    "checkpoint_every", "num_shards", "microbatch_size",
+    "checkpoint_every", "num_shards", "microbatch_size", "reference_rollout_size",
 )  # fmt: skip
 
 
