@@ -40,12 +40,21 @@ def final_returns(name: str, task: Task, scores: Mapping[str, Floats], caption: 
             bars = error_bars([summary])
             axis.errorbar([i + 0.3], [summary.value], yerr=bars, fmt="D", ms=5, capsize=3, color=color)
             rows += [(label, value, summary.value, summary.low, summary.high) for value in values]
-        if sum(map(len, labels)) < 80:
-            axis.set_xticks(range(len(labels)), labels)
-        else:
-            axis.set_xticks(range(len(labels)), labels, rotation=40, ha="right")
+        _label_groups(axis, labels)
         axis.set_ylabel("final return")
         return finish_figure(name, caption, canvas, rows, titles=titles)
+
+
+def _label_groups(axis: Any, labels: Sequence[str]) -> None:
+    """Label the groups below the axis: in one line, one line per part, or upright, as there is room."""
+    parts = [label.replace(", ", "\n") for label in labels]
+    longest = max(len(line) for part in parts for line in part.split("\n"))
+    if sum(map(len, labels)) < 80:
+        axis.set_xticks(range(len(labels)), labels)
+    elif longest <= 10:
+        axis.set_xticks(range(len(labels)), parts, fontsize=7, ma="center")
+    else:
+        axis.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
 
 
 def learning_curves(name: str, task: Task, by: Alignment, threshold: float | None, caption: str) -> Figure | None:
