@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,7 +19,8 @@ INK, GRID = "#1a2234", "#d5dbe7"  # text and grid lines; a report replaces both 
 BLUE, ORANGE, GREEN, RED, VIOLET, BROWN, PINK, CYAN = COLORS = (
     "#3b78c4", "#e08a2e", "#3f9e63", "#cf5350", "#8d6fc0", "#a07850", "#d772b5", "#2fa3b5",
 )  # fmt: skip
-GREY = "#8a8a8a"
+GRAY = "#8a8a8a"
+INTERVAL = "95 % intervals over environments"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "text.parse_math": False, "font.size": 10, "axes.edgecolor": INK, "axes.labelcolor": INK,
     "text.color": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False, "axes.spines.right": False,
@@ -34,6 +37,17 @@ class WithInterval(Protocol):
     def low(self) -> float | None: ...
     @property
     def high(self) -> float | None: ...
+
+
+class Header(Protocol):
+    """What every probe says about itself."""
+
+    @property
+    def run_dir(self) -> str: ...
+    @property
+    def update(self) -> int: ...
+    @property
+    def command(self) -> str: ...
 
 
 def color_cycle(count: int) -> list[str]:
@@ -61,6 +75,23 @@ def error_bars(estimates: Sequence[WithInterval]) -> NDArray[np.float64]:
     low = [estimate.value - (estimate.value if estimate.low is None else estimate.low) for estimate in estimates]
     high = [(estimate.value if estimate.high is None else estimate.high) - estimate.value for estimate in estimates]
     return np.maximum([low, high], 0)
+
+
+def bar_heights(estimates: Sequence[WithInterval]) -> dict[str, Any]:
+    """Return the heights and error bars of a bar chart, as arguments of `Axes.bar`."""
+    heights = np.array([estimate.value for estimate in estimates])
+    return {"height": heights, "yerr": error_bars(estimates), "capsize": 2, "ecolor": GRAY}
+
+
+def probe_figure(probe: Header, title: str, uncertainty: str, size: tuple[float, float] = (8.0, 5.0)) -> Figure:
+    """Return an empty figure of a probe with its title; below it the kind of uncertainty and the command."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    figure.suptitle(f"{title}\n{Path(probe.run_dir).name}, update {probe.update:,}", fontsize=11)
+    command = "\n".join(textwrap.wrap(probe.command, int(size[0] * 14)))
+    figure.supxlabel(f"{uncertainty}\n{command}", fontsize=7, color=GRAY)
+    return figure
 
 
 def png_bytes(figure: Figure, dpi: int = 120) -> bytes:

@@ -16,7 +16,7 @@ from rollshape.gradients.gram import gram, reshape_traces, scale_traces
 from rollshape.gradients.intervals import Floats
 from rollshape.probes.batches import draw_windows
 from rollshape.probes.collect import Stream, estimate_advantages
-from rollshape.probes.figures import new_figure
+from rollshape.probes.plotting import probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def figures(probe: Probe) -> dict[str, Figure]:
     maps = [m for m in probe.cosine_maps or () if m.cosine is not None]
     if not maps:
         return {}
-    figure = new_figure(
+    figure = probe_figure(
         probe, "Cosines between step gradients of batch 0 and batches 0 to 4",
         "exact values of one sample, no interval; lines separate environments",
         (2.4 * NUM_BATCHES, 2.7 * len(maps) + 1),

@@ -16,8 +16,8 @@ from rollshape.gradients.variance import Components, Variance
 from rollshape.probes.batches import Batches
 from rollshape.probes.collect import Stream
 from rollshape.probes.documents import read_estimates, write_estimates
-from rollshape.probes.figures import BLUE, GRAY, ORANGE, error_bars, new_figure
 from rollshape.probes.measure import View, measure_rows
+from rollshape.probes.plotting import BLUE, GRAY, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.text import TextTable, format_cells
 
@@ -126,11 +126,11 @@ def tables(probe: Probe) -> list[TextTable]:
 def figures(probe: Probe) -> dict[str, Figure]:
     if probe.minibatch is None:
         return {}
-    figure = new_figure(probe, "Gradients of shuffled minibatches", "95 % intervals over batches", (9.0, 4.5))
+    figure = probe_figure(probe, "Gradients of shuffled minibatches", "95 % intervals over batches", (9.0, 4.5))
     sizes = [point.size for point in probe.minibatch]
     labels = {"variance": "gradient variance", "cosine": "cosine to the batch gradient"}
     for axis, (name, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
-        bars = error_bars([getattr(point, name) for point in probe.minibatch])
+        bars = bar_heights([getattr(point, name) for point in probe.minibatch])
         axis.errorbar(sizes, bars["height"], yerr=bars["yerr"], fmt="o", color=BLUE, label="measured", capsize=2)
         predicted = [getattr(point, f"predicted_{name}") for point in probe.minibatch]
         axis.plot(sizes, predicted, color=ORANGE, label="predicted")

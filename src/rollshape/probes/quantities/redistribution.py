@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rollshape.agents.return_decomposition import predict_rewards
 from rollshape.agents.soft import soft_distribution_for
 from rollshape.algorithms.replay import latest_episodes, slot
-from rollshape.probes.figures import GRAY, ORANGE, new_figure
+from rollshape.probes.plotting import GRAY, ORANGE, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.subject import Checkpoint
 
@@ -85,7 +85,7 @@ def figures(probe: RewardProbe) -> dict[str, Figure]:
     result = probe.redistribution
     correlation = "" if result.correlation is None else f", correlation {result.correlation:.2f}"
     title = f"True and redistributed reward of the latest episode{correlation}"
-    figure = new_figure(probe, title, "a single episode, no interval", (7.0, 3.5))
+    figure = probe_figure(probe, title, "a single episode, no interval", (7.0, 3.5))
     axes = figure.subplots()
     axes.plot(result.true, label=f"true, sum {result.true.sum():.4g}", color=GRAY)
     axes.plot(result.predicted, label=f"redistributed, sum {result.predicted.sum():.4g}", color=ORANGE)

@@ -29,7 +29,7 @@ from rollshape.gradients.intervals import Estimate, Floats, estimate_squared_nor
 from rollshape.gradients.scores import policy_rows
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_fields
-from rollshape.probes.figures import BLUE, INTERVAL, ORANGE, error_bars, new_figure
+from rollshape.probes.plotting import BLUE, INTERVAL, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint, Estimator
@@ -252,12 +252,12 @@ def figures(probe: Probe) -> dict[str, Figure]:
     if result is None or result.between is None:
         return {}
     title = "Environments reset at the same time, compared with staggered ones"
-    figure = new_figure(probe, title, INTERVAL, (9.0, 4.5))
+    figure = probe_figure(probe, title, INTERVAL, (9.0, 4.5))
     errors, shares = figure.subplots(1, 2)
     places = np.arange(len(result.phases))
     errors.bar(
         places,
-        **error_bars([p.squared for p in result.phases]),
+        **bar_heights([p.squared for p in result.phases]),
         color=ORANGE,
         label="bias² of one update, reset together",
     )

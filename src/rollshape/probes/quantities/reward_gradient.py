@@ -28,7 +28,7 @@ from rollshape.formatting import format_number
 from rollshape.gradients.intervals import Estimate, estimate_squared_norm
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_estimates, write_estimates
-from rollshape.probes.figures import BLUE, ORANGE, error_bars, new_figure
+from rollshape.probes.plotting import BLUE, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.subject import Checkpoint
 from rollshape.probes.text import TextTable, format_cells, format_estimate
@@ -191,11 +191,11 @@ def tables(probe: RewardProbe) -> list[TextTable]:
 def figures(probe: RewardProbe) -> dict[str, Figure]:
     """Draw bias² and variance of every split."""
     title = f"Reward network: every split of {probe.rrd_batch_size:,} timesteps"
-    figure = new_figure(probe, title, "95 % intervals of the variance, over subsequences", (7.0, 4.0))
+    figure = probe_figure(probe, title, "95 % intervals of the variance, over subsequences", (7.0, 4.0))
     axis, places = figure.subplots(), np.arange(len(probe.surface))
     bias2 = np.array([max(point.bias2.value, 0.0) for point in probe.surface])
     axis.bar(places, bias2, color=ORANGE, label="bias² of the plain loss")
-    bars = error_bars([point.variance for point in probe.surface])
+    bars = bar_heights([point.variance for point in probe.surface])
     axis.bar(places, bottom=bias2, color=BLUE, label="variance", **bars)
     axis.set_xticks(places, [f"{p.num_subsequences}×{p.rrd_sample_size}" for p in probe.surface], rotation=45)
     axis.set(xlabel="subsequences × rrd_sample_size", ylabel="squared error of the gradient")

@@ -34,7 +34,7 @@ from rollshape.gradients import gram
 from rollshape.gradients.noises import Noises, noises, true_weights
 from rollshape.gradients.scores import policy_rows, policy_score_norms
 from rollshape.probes.documents import read_fields
-from rollshape.probes.figures import BLUE, GRAY, GREEN, ORANGE, error_bars, new_figure
+from rollshape.probes.plotting import BLUE, GRAY, GREEN, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint
@@ -253,13 +253,13 @@ def figures(probe: Probe) -> dict[str, Figure]:
     if probe.noises is None or probe.noises.noises is None:
         return {}
     split = probe.noises.noises
-    figure = new_figure(
+    figure = probe_figure(
         probe, "Squared error of a single step's gradient", "95 % intervals over branched states", (6.0, 4.5)
     )
     axis = figure.subplots()
     axis.bar(
         ("total", "sampling", "trajectory", "credit\nassignment"),
-        **error_bars([split.total, split.sampling, split.trajectory, split.credit]),
+        **bar_heights([split.total, split.sampling, split.trajectory, split.credit]),
         color=[GRAY, BLUE, ORANGE, GREEN],
     )
     axis.axhline(0, color="black", linewidth=0.6)

@@ -10,7 +10,7 @@ import numpy as np
 from rollshape.formatting import format_number
 from rollshape.gradients.surface import Point
 from rollshape.probes.documents import read_estimates, write_estimates
-from rollshape.probes.figures import BLUE, GRAY, INTERVAL, ORANGE, error_bars, new_figure
+from rollshape.probes.plotting import BLUE, GRAY, INTERVAL, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.text import TextTable, format_cells, format_shape
 
@@ -134,13 +134,13 @@ def _bar_figure(probe: Probe) -> Figure:
     if horizon is not None and horizon != 1:
         panels.append((f"over h = {horizon:.3g} updates", horizon, probe.best_over_horizon))
     title = f"Squared gradient error of every split of {probe.geometry.rollout_size:,} steps"
-    figure = new_figure(probe, title, f"{INTERVAL}, of the sum")
+    figure = probe_figure(probe, title, f"{INTERVAL}, of the sum")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, updates, best) in zip(axes, panels, strict=True):
         places = np.arange(len(probe.surface))
         bias2 = np.array([max(point.bias2.value, 0.0) for point in probe.surface])
         noise = np.array([point.variance.value / updates for point in probe.surface])
-        error = error_bars([point.mse if updates == 1 else point.score for point in probe.surface])
+        error = bar_heights([point.mse if updates == 1 else point.score for point in probe.surface])
         axis.bar(places, bias2, color=ORANGE, label="bias²")
         axis.bar(
             places, noise, bottom=bias2, color=BLUE, label="variance/h", yerr=error["yerr"], ecolor=GRAY, capsize=2
@@ -166,7 +166,7 @@ def _heat_map(probe: Probe) -> Figure:
     width = max((np.log10(p.score.high / p.score.low) / 2 for p in points if p.score.low > 0), default=0.0)
     horizon = probe.horizon.value or 1.0
     title = f"Squared gradient error by shape, log10(bias² + variance/{horizon:.3g})"
-    figure = new_figure(probe, title, f"95 % intervals of at most ±{width:.2g}", (8.0, 6.5))
+    figure = probe_figure(probe, title, f"95 % intervals of at most ±{width:.2g}", (8.0, 6.5))
     axis = figure.subplots()
     image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
     figure.colorbar(image, ax=axis, label="log10 of the squared error")

@@ -11,7 +11,7 @@ from rollshape.formatting import format_number
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.variance import Variance, empirical_variance
 from rollshape.probes.documents import interval, read_estimate, read_estimates, write_estimates
-from rollshape.probes.figures import BLUE, GRAY, GREEN, INTERVAL, ORANGE, error_bars, new_figure
+from rollshape.probes.plotting import BLUE, GRAY, GREEN, INTERVAL, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.text import CI, TextTable, format_cells, format_interval, format_shape
 
@@ -119,7 +119,7 @@ def figures(probe: Probe) -> dict[str, Figure]:
 def _variance_figure(probe: Probe) -> Figure:
     shape, variance = probe.geometry, probe.variance
     uncertainty = INTERVAL if probe.collected is None else f"{INTERVAL} (collected batches: over batches)"
-    figure = new_figure(probe, f"Gradient variance of a {format_shape(shape)} batch", uncertainty, (6.0, 4.5))
+    figure = probe_figure(probe, f"Gradient variance of a {format_shape(shape)} batch", uncertainty, (6.0, 4.5))
     axis = figure.subplots()
     bars = {
         "total": variance.total, "individual\nsteps": variance.individual,
@@ -127,14 +127,14 @@ def _variance_figure(probe: Probe) -> Figure:
     }  # fmt: skip
     if probe.collected is not None:
         bars[f"total, from {shape.num_batches}\ncollected batches"] = probe.collected
-    axis.bar(list(bars), **error_bars(list(bars.values())), color=[GRAY, BLUE, ORANGE, GREEN][: len(bars)])
+    axis.bar(list(bars), **bar_heights(list(bars.values())), color=[GRAY, BLUE, ORANGE, GREEN][: len(bars)])
     axis.axhline(0, color="black", linewidth=0.6)
     axis.set_ylabel("trace of the gradient covariance")
     return figure
 
 
 def _autocorrelation_figure(probe: Probe) -> Figure:
-    figure = new_figure(probe, "Autocorrelation of step gradients", INTERVAL, (7.0, 4.5))
+    figure = probe_figure(probe, "Autocorrelation of step gradients", INTERVAL, (7.0, 4.5))
     axis, lags = figure.subplots(), probe.variance.autocorrelation
     places = np.arange(len(lags))
     axis.fill_between(places, [lag.low for lag in lags], [lag.high for lag in lags], color=BLUE, alpha=0.25)
