@@ -194,6 +194,7 @@ def test_lengths_that_do_not_fit_together_are_measured_as_alone(
             np.testing.assert_allclose(getattr(one, name), getattr(all_at_once, name), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_network_without_traces_gives_the_same_statistics(
     checkpoint: Checkpoint, drawn: Source, stream: Stream
 ) -> None:

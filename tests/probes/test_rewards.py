@@ -56,6 +56,7 @@ def test_what_has_no_rollout_is_said(run: Run, tmp_path: Path, capsys: pytest.Ca
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_studys_report_shows_what_was_redistributed(tmp_path: Path) -> None:
     fixed = {name: list(value) if isinstance(value, tuple) else value for name, value in (SIZES | REWARDS).items()}
     study = {"env": "Pendulum-v1", "algo": "rrd", "fixed": fixed, "points": [{"learning_rate": 1e-3}], "seeds": 1,

@@ -68,6 +68,7 @@ def near(estimate: Estimate, truth: float) -> bool:
     return estimate.low - half <= truth <= estimate.high + half
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
 def test_they_are_the_exact_ones(name: str) -> None:
     found, truth = measured(name).noises, exact_noises(chain(name))

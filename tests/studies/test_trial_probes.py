@@ -23,6 +23,7 @@ def tiny(**more: object) -> Study:
     return study_from_dict(values, "tiny")
 
 
+@pytest.mark.slow
 def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tmp_path: Path) -> None:
     outcome = run_study(tiny(), tmp_path / "out", jobs=1)
     assert outcome.is_finished
