@@ -76,9 +76,8 @@ class ActorCriticAlgorithm(Algorithm):
         self._network = network
         self.gae_lambda = spec.gae_lambda
         clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
-        self.optimizer = optax.chain(
-            clip, optax.scale_by_adam(*self.adam_betas, eps=1e-5)
-        )  # the gradient step applies the rate
+        # The gradient step applies the learning rate.
+        self.optimizer = optax.chain(clip, optax.scale_by_adam(*self.adam_betas, eps=1e-5))
 
     def new_network(self, key: Array) -> Any:
         """Return the network to train: the built-in one, or the caller's."""
@@ -116,14 +115,12 @@ class ActorCriticAlgorithm(Algorithm):
         return estimate, estimate + rollout.value
 
     def samples(self, rollout: Rollout, advantages: Array, returns: Array) -> Samples:
-        """Return the rollout as training samples [T·N, …]."""
+        """Return the rollout as training samples [T·N, …], advantages normalized where the spec says so."""
         if self.centers_advantages:
             advantages = advantages - self.parallel.moments(advantages, (0, 1), rollout.valid).mean
         if self.spec.normalize_advantages == "rollout":
             advantages = standardize(self.parallel.moments(advantages, (0, 1), rollout.valid), advantages)
-        columns = (rollout.observation, rollout.action, rollout.log_prob, rollout.value, advantages, returns)
-        samples: Samples = flatten_steps(Samples(*columns, rollout.valid))
-        return samples
+        return flatten_samples(rollout, advantages, returns)
 
     def learning_rate(self, updates: Array) -> Array:
         """Return the learning rate after so many updates."""
@@ -143,6 +140,13 @@ class ActorCriticAlgorithm(Algorithm):
             self.parallel.moments(x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
         )
         return jnp.where(total > 0, 1.0 - residual / total, jnp.nan)
+
+
+def flatten_samples(rollout: Rollout, advantages: Array, returns: Array) -> Samples:
+    """Return the rollout [T, N, …] with its advantages and value targets as samples [T·N, …]."""
+    columns = (rollout.observation, rollout.action, rollout.log_prob, rollout.value, advantages, returns)
+    samples: Samples = flatten_steps(Samples(*columns, rollout.valid))
+    return samples
 
 
 def values_after_steps(rollout: Rollout) -> Array:

@@ -25,12 +25,12 @@ from jax import Array
 
 from rollshape.agents.losses import PolicyLoss, value_loss
 from rollshape.agents.normalizer import Moments, standardize
-from rollshape.algorithms.actor_critic import Samples, gradient_norm
-from rollshape.algorithms.base import Rollout, flatten_steps
+from rollshape.algorithms.actor_critic import Samples, flatten_samples, gradient_norm
+from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import FlatParameters, flatten
 from rollshape.algorithms.ppo import PPO, ClipSettings, PPOInfo, PPOMetrics
 from rollshape.errors import RequestError
-from rollshape.geometry.minibatch import automatic_minibatch
+from rollshape.geometry.minibatch import minibatch_at
 from rollshape.geometry.plan import Plan
 
 BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
@@ -86,15 +86,6 @@ def adjusted_settings(
     return adjusted, (BETA_1**c, BETA_2**c)
 
 
-def reference_minibatch(settings: PPOEWMASettings, rollout_size: int) -> float:
-    """Return the minibatch size that these settings have at a rollout size."""
-    if settings.minibatch_size != "auto":
-        return settings.minibatch_size
-    if settings.num_minibatches is not None:
-        return rollout_size / settings.num_minibatches
-    return automatic_minibatch(rollout_size).size
-
-
 class PPOEWMA(PPO):
     Settings = PPOEWMASettings
 
@@ -103,7 +94,8 @@ class PPOEWMA(PPO):
             if not 0 <= getattr(spec, name) < 1:
                 raise RequestError("number-range", f"{name} must lie in [0, 1), got {getattr(spec, name)!r}.")
         reference = spec.reference_rollout_size or plan.rollout_size
-        ratio = plan.minibatch_size / reference_minibatch(spec, reference)
+        tuned = minibatch_at(reference, spec.minibatch_size, spec.num_minibatches)
+        ratio = plan.minibatch_size / tuned
         spec, self.adam_betas = adjusted_settings(spec, ratio, plan.rollout_size / reference)
         super().__init__(spec, plan, *args, **options)
 
@@ -123,8 +115,7 @@ class PPOEWMA(PPO):
         moments = self.average_moments(state.advantages, self.parallel.moments(advantages, (0, 1), rollout.valid))
         if self.spec.normalize_advantages != "off":  # within a minibatch would depend on its size
             advantages = standardize(moments, advantages)
-        columns = (rollout.observation, rollout.action, rollout.log_prob, rollout.value, advantages, returns)
-        samples: Samples = flatten_steps(Samples(*columns, rollout.valid))
+        samples = flatten_samples(rollout, advantages, returns)
         proximal = flatten(state.proximal)
         learner, steps, norms = self.train_epochs(
             EWMALearner(

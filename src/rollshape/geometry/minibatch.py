@@ -134,3 +134,10 @@ def split_by_count(rollout_size: int, num_minibatches: int, remainder: Remainder
     if remainder is Remainder.BALANCE:
         return Split(rollout_size, size, num_minibatches, size, larger=rollout_size - num_minibatches * size)
     return split(rollout_size, size, remainder)
+
+
+def minibatch_at(rollout_size: int, minibatch_size: int | str, num_minibatches: int | None) -> float:
+    """Return the minibatch size that a request has at another rollout size; it need not divide there."""
+    if not isinstance(minibatch_size, str):
+        return minibatch_size
+    return automatic_minibatch(rollout_size).size if num_minibatches is None else rollout_size / num_minibatches
