@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+LONGEST_MESSAGE = 1000
+
 
 class RollshapeError(Exception):
     """Base class of the errors that the command line prints as one message, without a traceback."""
@@ -17,6 +19,7 @@ class RollshapeError(Exception):
         fix: str = "",
         alternatives: Sequence[Mapping[str, Any]] = (),
     ) -> None:
+        message = _one_line(message)
         super().__init__(message)
         self.rule = rule
         self.message = message
@@ -34,6 +37,12 @@ class RollshapeError(Exception):
             "fix": self.fix,
             "alternatives": self.alternatives,
         }
+
+
+def _one_line(message: str) -> str:
+    """Return the message on one line of limited length: it may contain a name of the user's, of any length."""
+    line = " ".join(message.splitlines())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 200]} … {line[-180:]}"
 
 
 class RequestError(RollshapeError, ValueError):

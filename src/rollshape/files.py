@@ -1,11 +1,13 @@
-"""Reading and writing files: a written file is complete or absent, and a disk error is one clear message."""
+"""Reading, writing and locking files: a written file is complete or absent, and a disk error is one clear message."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
+import socket
 import stat
 import sys
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from typing import IO
 from rollshape.errors import RequestError, RunError
 from rollshape.formatting import format_bytes
 
-LARGEST_FILE = 2_000_000  # bytes of a config that is read
+LARGEST_FILE = 500_000  # bytes of a config that is read
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the quota, the limit on a file's size
 RESUME = "run the same command with --resume"
 
@@ -26,6 +28,12 @@ def disk_errors(path: Path, then: str = RESUME) -> Iterator[None]:
     """Turn an OSError while `path` is written into a RunError: what, where, how much is free, what to do."""
     try:
         yield
+    except FileNotFoundError:
+        raise RunError(
+            "disk",
+            f"{path} cannot be written: {path.parent} was removed or moved while the command was running.",
+            "Restore the folder, or run the command again with another one.",
+        ) from None
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = "Free some space" if error.errno in DISK_FULL else "Make it writable"
@@ -46,9 +54,14 @@ class WriteOnlyFile:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self.error: OSError | None = None  # the first one: a library may raise an exception of its own instead
 
     def write(self, content: bytes) -> int:
-        return self._file.write(content)
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
 
 
 @contextmanager
@@ -60,15 +73,29 @@ def atomic_write(target: Path, then: str = RESUME) -> Iterator[WriteOnlyFile]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.writing")
     with disk_errors(target, then):
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        file = os.fdopen(handle, "wb")
+        writer = WriteOnlyFile(file)
         try:
-            with os.fdopen(handle, "wb") as file:
-                yield WriteOnlyFile(file)
+            with file:
+                yield writer
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)
-        except BaseException:
+            _sync_folder(target.parent)
+        except BaseException as error:
             temporary.unlink(missing_ok=True)
+            if writer.error is not None and not isinstance(error, OSError):
+                raise writer.error from None
             raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write a folder's entries through to the disk, so that a rename survives a power failure."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_bytes(target: Path, content: bytes, then: str = RESUME) -> None:
@@ -99,6 +126,59 @@ def append(target: Path, content: bytes) -> None:
             raise
 
 
+class FileLock:
+    """An exclusive lock on a file, held until it is released or its process ends, however it ends."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        fcntl.flock(self._handle, fcntl.LOCK_UN)  # closing alone is not enough if a forked child has the handle too
+        os.close(self._handle)
+
+
+def lock_file(path: Path, then: str = RESUME) -> FileLock | None:
+    """Create a file, lock it and write this process's pid and host to it; None while another process holds the lock.
+
+    Every process that locks the file must use this function: `describe_lock_owner` then names the holder.
+    """
+    with disk_errors(path, then):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
+        except BaseException as error:
+            os.close(handle)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
+    return FileLock(handle)
+
+
+def describe_lock_owner(path: Path) -> str:
+    """Return `process 4711 on host`, from a lock file that another process holds."""
+    try:
+        pid, host = path.read_text().split()
+    except (OSError, ValueError):  # it has the lock, but has not written its name yet
+        return "another process"
+    return f"process {pid} on {host}"
+
+
+def output_directory(path: str | Path) -> Path:
+    """Return the path of a directory that a command writes to; no path and the root directory are never meant."""
+    text = os.fspath(path)
+    if not text or "\0" in text or os.path.realpath(text) == os.path.abspath(os.sep):
+        raise RequestError("file", f"{text!r} cannot be the directory of a result.", "Give a directory of its own.")
+    return Path(text)
+
+
 def read_text(source: str) -> str:
     """Return the text of a file, or of standard input for `-`."""
     try:
@@ -116,7 +196,7 @@ def read_text(source: str) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode):
+    if "\0" in str(path) or not stat.S_ISREG(path.stat().st_mode):
         raise RequestError("file", f"{path} is not a regular file.", "Give a YAML or JSON file, or - for stdin.")
     with path.open("rb") as file:
         return file.read(LARGEST_FILE + 1)
