@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -6,7 +8,9 @@ from rollshape.geometry.divisors import (
     divisors,
     factorize,
     is_prime,
+    largest_divisor,
     nearest_divisor,
+    nearest_quotient,
     surrounding_divisors,
     surrounding_multiples,
 )
@@ -56,3 +60,24 @@ def test_cofactor_is_the_smallest_completion(multiple: int, given_size: int) -> 
 
 def test_a_large_prime_is_found_out_quickly() -> None:
     assert is_prime(1_099_511_627_689)  # just below 2⁴⁰, the largest rollout
+
+
+def test_nearest_is_exact_beyond_floats() -> None:
+    assert nearest_divisor(2**40, 2**39 + 1) == 2**39
+    assert nearest_divisor(36, 6) == 6
+    assert nearest_divisor(8, Fraction(17, 3)) == 8  # 4·8 < (17/3)², so 8 is nearer
+    assert nearest_divisor(32, Fraction(45, 8)) == 4  # 4·8 > (45/8)²
+
+
+@given(st.integers(1, 5_000), st.integers(1, 6_000))
+def test_nearest_divisor_is_the_nearest(n: int, target: int) -> None:
+    every = [d for d in range(1, n + 1) if n % d == 0]
+    assert nearest_divisor(n, target) == min(every, key=lambda d: (max(Fraction(d, target), Fraction(target, d)), -d))
+    assert largest_divisor(n, target) == max(d for d in every if d <= target)
+
+
+@given(st.integers(1, 2**90), st.integers(1, 2**50))
+def test_nearest_quotient(total: int, parts: int) -> None:
+    quotient = nearest_quotient(total, parts)
+    assert quotient >= 1
+    assert quotient == 1 or abs(quotient * parts - total) * 2 <= parts

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import rollshape
 from rollshape.errors import RequestError
+from rollshape.geometry.machine import Machine
 from rollshape.geometry.plan import Plan, plan
 from rollshape.geometry.rules import PAGES
 
@@ -238,10 +239,13 @@ def test_from_dict_reads_what_to_dict_wrote(request_: dict[str, Any]) -> None:
 
 
 def test_a_new_algorithm_needs_only_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rollshape.geometry import algorithms, request
+    from rollshape.geometry import algorithms
+    from rollshape.geometry.fields import field_table
+    from rollshape.geometry.request import Request
 
+    table = field_table(Request)
     monkeypatch.setitem(algorithms.RULES, "new", algorithms.AlgorithmRules(default_epochs=3))  # type: ignore[arg-type]
-    monkeypatch.setitem(request._CHOICES, "algo", ("new",))  # which a longer Literal has by itself
+    monkeypatch.setitem(table, "algo", table["algo"]._replace(words=("new",)))  # which a longer Literal has by itself
     made = plan(algo="new", num_envs=64, num_steps=32, minibatch_size=8)
     assert (made.algo, made.num_epochs) == ("new", 3)
     assert "minibatch-range" in [finding.rule for finding in made.findings]
@@ -257,3 +261,44 @@ def test_every_algorithm_has_rules() -> None:
 
 def test_the_public_name_is_the_same_function() -> None:
     assert rollshape.plan is plan
+
+
+LARGE = st.one_of(
+    st.integers(2**40 - 3, 2**40 + 3), st.integers(2**38, 2**41), st.integers(1, 100), st.integers(2**20, 2**22)
+)
+SIZES = ("num_envs", "num_steps", "rollout_size", "minibatch_size", "num_minibatches")
+REPLAY = ("num_envs", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size", "learning_starts", "buffer_size")
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(
+        st.fixed_dictionaries({}, optional=dict.fromkeys(SIZES, LARGE)),
+        st.fixed_dictionaries({"algo": st.just("rrd")}, optional=dict.fromkeys((*REPLAY, "total_timesteps"), LARGE)),
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_suggestions_lead_to_a_legal_plan_at_any_size(request: dict[str, Any], source: random.Random) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rollshape.geometry.memory.machine", lambda: Machine(2, 2**200))
+        for _ in range(10):
+            try:
+                made = plan(**request)
+            except RequestError as error:
+                assert error.alternatives, error.message
+                request = {**request, **source.choice(error.alternatives)}
+            else:
+                assert made.rollout_size <= 2**40
+                return
+    pytest.fail("the suggestions go around in circles")
+
+
+def test_suggestions_are_exact_and_within_the_limits() -> None:
+    with pytest.raises(RequestError, match="With 32 steps use at most 34,359,738,368 environments") as caught:
+        plan(num_envs=2 * 10**12, num_steps=32)
+    assert caught.value.alternatives == [{"num_envs": 2**35, "num_steps": 32}]
+    with pytest.raises(RequestError) as caught:
+        plan(rollout_size=2**40, num_envs=3)
+    assert caught.value.alternatives == [{"num_envs": 3, "num_steps": (2**40 - 1) // 3, "rollout_size": 2**40 - 1}]
+    with pytest.raises(RequestError, match="exceeds the maximum"):
+        plan(minibatch_size=1_099_511_627_689, num_minibatches=1_099_511_627_689)  # a prime: its square has no factors

@@ -63,7 +63,10 @@ def test_pictures_traffic_is_not_peak() -> None:
     assert memory.minibatch_bytes == pytest.approx(2 * 32 * 2 * picture, rel=0.001)  # two batches, with successors
     assert memory.traffic_bytes == 64 * memory.minibatch_bytes
     assert memory.replay_bytes == pytest.approx(1000 * picture, rel=0.001)  # an observation is stored once
-    held = ("replay", "minibatch", "parameter", "optimizer", "activation", "env", "rollout", "copy", "program")
+    held = (
+        "replay", "minibatch", "parameter", "optimizer", "gradient", "activation", "env", "rollout", "copy", "library",
+        "program", "compiler",
+    )  # fmt: skip
     assert memory.peak_bytes == sum(getattr(memory, f"{part}_bytes") for part in held)  # traffic passes by
 
 
@@ -87,6 +90,13 @@ def test_a_replay_that_does_not_fit_is_refused() -> None:
         plan(algo="rrd", obs_shape=(256, 256, 3), obs_dtype="uint8", buffer_size=10**7)
     assert caught.value.rule == "memory"
     assert plan(algo="rrd", obs_shape=(256, 256, 3), obs_dtype="uint8", **caught.value.alternatives[0])
+
+
+def test_batches_of_an_iteration_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(RequestError, match="Largest part: copy") as caught:  # they are drawn before the first one
+        plan(algo="sac", train_batches=10**12)
+    assert caught.value.rule == "memory"
+    assert plan(algo="sac", **caught.value.alternatives[0]).num_minibatches > 1000
 
 
 def test_on_policy_sizes_contradict_rrd() -> None:

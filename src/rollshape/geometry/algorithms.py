@@ -17,6 +17,7 @@ class AlgorithmRules:
     uses_gae: bool = True  # T is a GAE window: the value at its edge stands for the rest of the episode
     uses_replay: bool = False  # samples transitions from a replay buffer instead of training on the rollout
     uses_subsequences: bool = False  # also samples subsequences of whole episodes
+    averages_network: bool = False  # also carries a moving average of the network
 
     @property
     def uses_minibatches(self) -> bool:
@@ -31,7 +32,7 @@ class AlgorithmRules:
 
 RULES: dict[Algo, AlgorithmRules] = {
     "ppo": AlgorithmRules(default_epochs=4),
-    "ppo-ewma": AlgorithmRules(default_epochs=4),
+    "ppo-ewma": AlgorithmRules(default_epochs=4, averages_network=True),
     "a2c": AlgorithmRules(full_batch=True),
     "reinforce": AlgorithmRules(full_batch=True, uses_gae=False),
     "sac": AlgorithmRules(uses_gae=False, uses_replay=True),

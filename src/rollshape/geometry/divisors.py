@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
@@ -38,16 +39,27 @@ def divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted(products))
 
 
-def nearest_divisor(n: int, target: float) -> int:
+def nearest_divisor(n: int, target: int | Fraction) -> int:
     """Return the divisor d of n with the smallest max(d/target, target/d); ties go to the larger one."""
-    return min(divisors(n), key=lambda d: (max(d / target, target / d), -d))
+    below, *above = surrounding_divisors(n, target)
+    return above[0] if above and below * above[0] <= target**2 else below
 
 
-def surrounding_divisors(n: int, target: float) -> tuple[int, ...]:
+def surrounding_divisors(n: int, target: int | Fraction) -> tuple[int, ...]:
     """Return the largest divisor ≤ target and the smallest ≥ target (one or two values, ascending)."""
     below = [d for d in divisors(n) if d <= target]
     above = [d for d in divisors(n) if d >= target]
     return tuple(sorted({*below[-1:], *above[:1]}))
+
+
+def largest_divisor(n: int, most: int) -> int:
+    """Return the largest divisor of n that is at most `most`, in `most` steps: n may be too large to factorize."""
+    return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+
+
+def nearest_quotient(total: int, parts: int) -> int:
+    """Return total/parts rounded to the nearest integer of at least 1, exactly for integers of any size."""
+    return max(1, (2 * total + parts) // (2 * parts))
 
 
 def surrounding_multiples(n: int, step: int) -> tuple[int, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rollshape.geometry.divisors import divisors
+from rollshape.geometry.divisors import divisors, largest_divisor
 
 SHARD_SAMPLES = 256  # per shard of a minibatch; with fewer, a second core does not pay off (benchmarks/train.py)
 CACHE_BYTES = 1_000_000  # for the activations of a microbatch: the L2 cache of a core
 SMALLEST = 64  # samples per microbatch; with fewer, the overhead exceeds the gain
 COPIES = 3  # of each activation: value, derivative, error
 FLOAT = 4
+BULK_ROWS = 4096  # observations that the network evaluates at once, when all steps are collected
 
 
 def auto_shards(num_envs: int, minibatch_size: int) -> int:
@@ -27,3 +28,8 @@ def auto_microbatch(activations: int, part: int) -> int:
         return part
     size = max(d for d in divisors(part) if d <= fits)
     return size if size >= fits // 4 else part
+
+
+def bulk_steps(num_envs: int, num_steps: int) -> int:
+    """Return how many steps of a rollout the network evaluates at once: a divisor of num_steps, at least 1."""
+    return largest_divisor(num_steps, max(1, BULK_ROWS // num_envs))

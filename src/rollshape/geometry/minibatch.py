@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from rollshape.geometry.divisors import cofactor, is_prime, surrounding_multiples
+from rollshape.geometry.values import MOST_SAMPLES
 
 MOST_MINIBATCHES = 32
 SMALLEST_AUTO_MINIBATCH = 32
@@ -57,16 +59,17 @@ def automatic_minibatch(rollout_size: int) -> Choice:
 
 
 def nearest_shapes(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
-    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first."""
+    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first; perhaps none."""
     shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
     shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
     rollout = num_envs * num_steps
 
-    def distance(shape: tuple[int, int]) -> tuple[float, bool]:
-        ratio = shape[0] * shape[1] / rollout
+    def distance(shape: tuple[int, int]) -> tuple[Fraction, bool]:
+        ratio = Fraction(shape[0] * shape[1], rollout)
         return max(ratio, 1 / ratio), shape[1] == num_steps  # at equal distance, change the steps
 
-    return [{"num_envs": n, "num_steps": t} for n, t in sorted(set(shapes), key=distance)]
+    legal = {(n, t) for n, t in shapes if n * t <= MOST_SAMPLES}
+    return [{"num_envs": n, "num_steps": t} for n, t in sorted(legal, key=distance)]
 
 
 class Remainder(StrEnum):

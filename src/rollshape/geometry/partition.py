@@ -20,7 +20,7 @@ from rollshape.geometry.request import Request
 from rollshape.geometry.solve import Shape, consistent_alternative
 
 MinibatchSource = Literal["auto", "user", "fixed"]
-LARGEST_CHANGE = 2.0  # a repair that would change the minibatch by more than this factor changes the shape instead
+LARGEST_CHANGE = 2  # a repair that would change the minibatch by more than this factor changes the shape instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _by_count(request: Request, shape: Shape, count: int) -> Partition:
     raise RequestError(
         "divisibility",
         f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: {_left_over(rollout % count)}.",
-        f"Use num_minibatches {_either(counts)}; or keep {count:,} with {_shapes(shapes)}; or --on-remainder fix.",
+        f"Use num_minibatches {_either(counts)};{_keep(count, shapes)} or --on-remainder fix.",
         [consistent_alternative(request, {**same, "num_minibatches": k}) for k in counts]
         + [consistent_alternative(request, near) for near in shapes],
     )
@@ -93,13 +93,12 @@ def _full_batch(request: Request, shape: Shape) -> Partition:
 def _repair(shape: Shape, size: int, requested: str) -> Partition:
     """Return the nearest valid partition: change the minibatch, or the shape if that changes M less."""
     rollout = shape.rollout_size
-    divisor = nearest_divisor(rollout, size)
-    if max(divisor / size, size / divisor) <= LARGEST_CHANGE:
+    divisor, shapes = nearest_divisor(rollout, size), nearest_shapes(shape.num_envs, shape.num_steps, size)
+    if max(divisor, size) <= LARGEST_CHANGE * min(divisor, size) or not shapes:
         count = rollout // divisor
         note = f"{requested} → minibatch_size {divisor:,}, the nearest divisor of {rollout:,}: {count:,} minibatches"
         return Partition(shape, split(rollout, divisor), "fixed", f"the nearest divisor of {rollout:,}", note)
-    nearest = nearest_shapes(shape.num_envs, shape.num_steps, size)[0]
-    fixed = Shape(**nearest, chosen=shape.chosen, repaired=shape.repaired)
+    fixed = Shape(**shapes[0], chosen=shape.chosen, repaired=shape.repaired)
     note = f"shape {_product(shape)} → {_product(fixed)}, a multiple of minibatch_size {size:,}"
     return Partition(fixed, split(fixed.rollout_size, size), "fixed", f"in a rollout of {fixed.rollout_size:,}", note)
 
@@ -115,7 +114,7 @@ def _size_error(request: Request, shape: Shape, size: int) -> RequestError:
     return RequestError(
         "divisibility",
         f"minibatch_size {size:,} {problem}.",
-        f"Use minibatch_size {_either(sizes)}; or keep {size:,} with {_shapes(shapes)}; or --on-remainder fix.",
+        f"Use minibatch_size {_either(sizes)};{_keep(size, shapes)} or --on-remainder fix.",
         [consistent_alternative(request, {**same, "minibatch_size": divisor}) for divisor in sizes]
         + [consistent_alternative(request, {**near, "minibatch_size": size}) for near in shapes],
     )
@@ -129,8 +128,9 @@ def _envs_and_steps(shape: Shape) -> dict[str, int]:
     return {"num_envs": shape.num_envs, "num_steps": shape.num_steps}
 
 
-def _shapes(shapes: list[dict[str, Any]]) -> str:
-    return " or ".join(_product(Shape(**shape)) for shape in shapes)
+def _keep(value: int, shapes: list[dict[str, Any]]) -> str:
+    listed = " or ".join(_product(Shape(**shape)) for shape in shapes)
+    return f" or keep {value:,} with {listed};" if shapes else ""
 
 
 def _left_over(rest: int) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import REPLAY_ALGORITHMS, RULES, Algo
-from rollshape.geometry.memory import Memory, check_memory, on_policy_memory
+from rollshape.geometry.calls import check_arguments
+from rollshape.geometry.fields import new_record
+from rollshape.geometry.memory import Memory, check_memory, fits, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
 from rollshape.geometry.partition import MinibatchSource, partition_rollout
-from rollshape.geometry.request import REPLAY_SIZES, Request, validate
+from rollshape.geometry.request import REPLAY_SIZES, Request
 from rollshape.geometry.rules import Finding, check_rules
-from rollshape.geometry.solve import consistent_alternative, solve_shape
+from rollshape.geometry.solve import check_size, consistent_alternative, solve_shape
+from rollshape.geometry.values import MOST_TIMESTEPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +117,11 @@ class Plan:
         return cls(**values)
 
 
+@check_arguments
 def plan(request: Request | None = None, /, **changes: Any) -> Plan:
     """Plan a run from any subset of the fields of `Request`: `plan(num_envs=16, num_steps=16)`."""
-    request = validate(replace(request, **changes) if request else Request(**changes))
+    _check_product(request, changes)
+    request = new_record(Request, request, changes)
     if RULES[request.algo].uses_replay:
         from rollshape.geometry.rrd import plan_replay
 
@@ -153,15 +158,22 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
     return result.attach_findings(check_rules(result, request))
 
 
+def _check_product(request: Request | None, changes: Mapping[str, Any]) -> None:
+    """Check N·T before the single sizes: if one is too large, the nearest legal value depends on the other one."""
+    n, t = (changes.get(name, getattr(request, name, None)) for name in ("num_envs", "num_steps"))
+    if type(n) is int and type(t) is int and 0 < n < MOST_TIMESTEPS and 0 < t < MOST_TIMESTEPS:
+        check_size(n, t)
+
+
 def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int) -> Memory:
     """Estimate the memory; more than the machine has is an error that offers a smaller shape."""
     memory = on_policy_memory(request, num_envs, num_envs * num_steps, minibatch_size)
     n, t, smaller = num_envs, num_steps, memory
-    while smaller.peak_bytes > smaller.machine_bytes and n * t > 1:
+    while not fits(smaller) and n * t > 1:
         n, t = (n // 2, t) if n > 1 else (n, t // 2)
         smaller = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
     alternative = {}
-    if smaller.peak_bytes <= smaller.machine_bytes:
+    if fits(smaller):
         sizes = {"num_envs": n, "num_steps": t, "minibatch_size": _default_minibatch(request, n * t)}
         alternative = consistent_alternative(request, sizes)
     check_memory(memory, alternative)

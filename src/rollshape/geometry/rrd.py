@@ -7,10 +7,12 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import RULES, SUBSEQUENCE_ALGORITHMS
 from rollshape.geometry.divisors import surrounding_divisors, surrounding_multiples
-from rollshape.geometry.memory import Memory, check_memory, replay_memory
+from rollshape.geometry.memory import Memory, check_memory, fits, replay_memory
+from rollshape.geometry.network import is_image
 from rollshape.geometry.plan import Plan, ReplayPlan
 from rollshape.geometry.request import SUBSEQUENCE_SIZES, Request, RrdPreset
 from rollshape.geometry.rules import check_rules
+from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS
 
 _PAPER = {"steps_per_iteration": 100, "learning_starts": 10_000, "buffer_size": 1_000_000}
 PRESETS: dict[RrdPreset, dict[str, int]] = {
@@ -25,7 +27,6 @@ PRESETS: dict[RrdPreset, dict[str, int]] = {
         "transition_batch_size": 256, "train_batches": 100, "rrd_batch_size": 256, "rrd_sample_size": 64, **_PAPER,
     },
 }  # fmt: skip
-IMAGE_AXES = 3
 _ON_POLICY_SIZES = ("rollout_size", "num_minibatches", "num_epochs", "num_steps")
 
 
@@ -38,7 +39,7 @@ def plan_replay(request: Request) -> Plan:
         subsequences, rrd_batch, repaired = _subsequences(request, sizes["rrd_batch_size"], sizes["rrd_sample_size"])
     num_envs, steps = request.num_envs or 1, sizes["steps_per_iteration"]
     if steps % num_envs:
-        multiples = surrounding_multiples(steps, num_envs)
+        multiples = _legal_multiples(steps, num_envs)
         raise RequestError(
             "rollout-split",
             f"steps_per_iteration {steps:,} is not a multiple of num_envs {num_envs:,}.",
@@ -116,8 +117,11 @@ def _check_fields(request: Request) -> None:
 
 
 def _preset(request: Request) -> RrdPreset:
-    images = request.obs_shape is not None and len(request.obs_shape) == IMAGE_AXES
-    return request.preset or ("rrd-image" if images else "rrd-vector")
+    return request.preset or ("rrd-image" if is_image(request) else "rrd-vector")
+
+
+def _legal_multiples(size: int, step: int) -> tuple[int, ...]:
+    return tuple(multiple for multiple in surrounding_multiples(size, step) if multiple <= MOST_SAMPLES)
 
 
 def _slots_per_env(request: Request, buffer_size: int, num_envs: int, steps: int) -> int:
@@ -128,15 +132,27 @@ def _slots_per_env(request: Request, buffer_size: int, num_envs: int, steps: int
     if RULES[request.algo].uses_subsequences and length + 1 > least:
         least, content = length + 1, f"an episode of {length:,} steps and its final observation"
     if slots < least:
+        fix, sizes = _larger_buffer(buffer_size, num_envs, steps, least, length)
         raise RequestError(
             "replay-length",
             f"buffer_size {buffer_size:,} gives each of {num_envs:,} environments {slots:,} slots; "
             f"{least:,} are needed to hold {content}.",
-            f"Use buffer_size {least * num_envs:,} or more"
-            + (f", or num_envs {buffer_size // least:,} or less." if buffer_size >= least else "."),
-            [{"algo": request.algo, "num_envs": num_envs, "buffer_size": least * num_envs}],
+            fix,
+            [{"algo": request.algo, **sizes}] if sizes else (),
         )
     return slots
+
+
+def _larger_buffer(buffer_size: int, num_envs: int, steps: int, least: int, length: int) -> tuple[str, dict[str, int]]:
+    """Return the advice for a buffer that is too small, and sizes that fit: one environment, if no buffer is enough."""
+    if least * num_envs <= MOST_SAMPLES:
+        fewer = f", or num_envs {buffer_size // least:,} or less" if buffer_size >= least else ""
+        fix = f"Use buffer_size {least * num_envs:,} or more{fewer}."
+        return fix, {"num_envs": num_envs, "buffer_size": least * num_envs}
+    steps = min(steps, MOST_SAMPLES // 2)
+    sizes = {"num_envs": 1, "steps_per_iteration": steps, "buffer_size": max(2 * steps, length + 1)}
+    fix = f"No buffer of at most {MOST_SAMPLES:,} is enough; use fewer environments and shorter iterations."
+    return fix, sizes if sizes["buffer_size"] <= MOST_SAMPLES else {}
 
 
 def _subsequences(request: Request, batch: int, sample: int) -> tuple[int, int, tuple[str, ...]]:
@@ -144,7 +160,7 @@ def _subsequences(request: Request, batch: int, sample: int) -> tuple[int, int, 
     count, rest = divmod(batch, sample)
     if count and not rest:
         return count, batch, ()
-    multiples = surrounding_multiples(batch, sample)
+    multiples = _legal_multiples(batch, sample)
     if request.on_remainder == "fix":
         nearest = min(multiples, key=lambda size: abs(size - batch))
         return nearest // sample, nearest, (f"rrd_batch_size {batch:,} → {nearest:,}, a multiple of {sample:,}",)
@@ -172,13 +188,15 @@ def _budget(request: Request, replay: ReplayPlan) -> dict[str, Any]:
     iterations = total // steps
     warm_up = replay.learning_starts // steps
     if iterations <= warm_up:
-        least = (warm_up + 1) * steps
+        least, sizes = (warm_up + 1) * steps, {}
+        if least > MOST_TIMESTEPS:
+            least, sizes = max(total, steps), {"learning_starts": 0}
         raise RequestError(
             "zero-updates",
             f"total_timesteps {total:,} ends before the first gradient step: learning_starts is "
             f"{replay.learning_starts:,} and an iteration has {steps:,} steps.",
-            f"Use total_timesteps {least:,} or more, or a smaller learning_starts.",
-            [{"algo": request.algo, "total_timesteps": least}],
+            f"Use total_timesteps {least:,} or more, {'and' if sizes else 'or'} a smaller learning_starts.",
+            [{"algo": request.algo, "total_timesteps": least, **sizes}],
         )
     return {
         "total_timesteps": total,
@@ -189,21 +207,25 @@ def _budget(request: Request, replay: ReplayPlan) -> dict[str, Any]:
 
 
 def _memory(request: Request, replay: ReplayPlan, num_envs: int) -> Memory:
-    """Estimate the memory; more than the machine has is an error that offers a smaller buffer."""
+    """Estimate the memory; more than the machine has is an error that offers a smaller buffer, or fewer batches."""
 
-    def estimate(buffer_size: int) -> Memory:
+    def estimate(buffer_size: int, train_batches: int) -> Memory:
         return replay_memory(
             request,
             num_envs=num_envs,
+            rollout_size=replay.steps_per_iteration,
             buffer_size=buffer_size - buffer_size % num_envs,  # every environment has equally many slots
             transition_batch_size=replay.transition_batch_size,
             rrd_batch_size=replay.rrd_batch_size,
-            train_batches=replay.train_batches,
+            train_batches=train_batches,
         )
 
-    memory, size = estimate(replay.buffer_size), replay.buffer_size
-    while estimate(size).peak_bytes > memory.machine_bytes and size > 1:
-        size //= 2
-    fits = estimate(size).peak_bytes <= memory.machine_bytes
-    check_memory(memory, {"buffer_size": size} if fits else {})
+    size, batches = replay.buffer_size, replay.train_batches
+    memory = smaller = estimate(size, batches)
+    while not fits(smaller) and size * batches > 1:
+        halve_batches = batches > 1 and (smaller.copy_bytes > smaller.replay_bytes or size == 1)
+        size, batches = (size, batches // 2) if halve_batches else (size // 2, batches)
+        smaller = estimate(size, batches)
+    sizes = {"buffer_size": size} | ({"train_batches": batches} if batches < replay.train_batches else {})
+    check_memory(memory, sizes if fits(smaller) else {})
     return memory

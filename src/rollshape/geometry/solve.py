@@ -7,7 +7,9 @@ from math import lcm
 
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import cofactor, nearest_divisor, surrounding_multiples
-from rollshape.geometry.request import MOST_SAMPLES, Request
+from rollshape.geometry.minibatch import automatic_minibatch
+from rollshape.geometry.request import Request
+from rollshape.geometry.values import MOST_SAMPLES
 
 DEFAULT_ROLLOUT = 2048  # samples, as in SB3 and common in continuous control
 DEFAULT_NUM_STEPS = 32
@@ -32,7 +34,10 @@ class Shape:
 
 def solve_shape(request: Request) -> Shape:
     """Return N and T of the request; free sizes are chosen so that M or K still divides the rollout."""
-    n, t, rollout = request.num_envs, request.num_steps, _rollout_size(request)
+    n, t = request.num_envs, request.num_steps
+    if n and t:
+        check_size(n, t)
+    rollout = _rollout_size(request)
     if n and t:
         if rollout and n * t != rollout:
             raise _contradiction(
@@ -40,7 +45,7 @@ def solve_shape(request: Request) -> Shape:
                 "Leave one of the three out.",
                 [consistent_alternative(request, {"num_envs": n, "num_steps": t})],
             )
-        return _check_size(Shape(n, t))
+        return Shape(n, t)
     if rollout and n:
         return _divide(request, rollout, n, "num_envs", "num_steps")
     if rollout and t:
@@ -48,7 +53,9 @@ def solve_shape(request: Request) -> Shape:
     if rollout:
         t = nearest_divisor(rollout, DEFAULT_NUM_STEPS)
         return Shape(rollout // t, t, chosen=("num_envs", "num_steps"))
-    return _check_size(_choose(request, n, t))
+    shape = _choose(request, n, t)
+    check_size(shape.num_envs, shape.num_steps)
+    return shape
 
 
 def _rollout_size(request: Request) -> int | None:
@@ -56,18 +63,28 @@ def _rollout_size(request: Request) -> int | None:
     if m == "auto" or k is None:
         return rollout
     if rollout is None and not (request.num_envs and request.num_steps):
+        if m * k > MOST_SAMPLES:
+            most = MOST_SAMPLES // m
+            raise RequestError(
+                "whole-number",
+                f"A rollout of {k:,} minibatches of {m:,} = {m * k:,} samples exceeds the maximum of {MOST_SAMPLES:,}.",
+                f"With minibatches of {m:,} use at most {most:,} of them.",
+                [{"num_minibatches": most}],
+            )
         return m * k
     samples = rollout or (request.num_envs or 0) * (request.num_steps or 0)
     if m * k != samples:
+        size = nearest_divisor(samples, m)
         raise _contradiction(
             f"minibatch_size × num_minibatches = {m:,} × {k:,} = {m * k:,}, but the rollout has {samples:,} samples.",
             "Leave one of minibatch_size and num_minibatches out.",
+            [{"minibatch_size": size, "num_minibatches": samples // size}],
         )
     return rollout
 
 
-def _contradiction(message: str, fix: str, alternatives: list[dict[str, int]] | None = None) -> RequestError:
-    return RequestError("contradiction", message, fix, alternatives or ())
+def _contradiction(message: str, fix: str, alternatives: list[dict[str, int]]) -> RequestError:
+    return RequestError("contradiction", message, fix, alternatives)
 
 
 def _divide(request: Request, rollout: int, given: int, given_name: str, wanted_name: str) -> Shape:
@@ -76,7 +93,10 @@ def _divide(request: Request, rollout: int, given: int, given_name: str, wanted_
     pair = {given_name: given, wanted_name: quotient}
     if not rest:
         return Shape(pair["num_envs"], pair["num_steps"])
-    multiples = surrounding_multiples(rollout, lcm(given, _required_factor(request)))
+    factor = _required_factor(request)
+    multiples = _legal_multiples(rollout, lcm(given, factor))
+    if not multiples:  # M or K cannot be kept: no multiple of it is small enough
+        multiples, factor = _legal_multiples(rollout, given), 0
     requested = f"rollout_size {rollout:,}"
     if request.rollout_size is None:
         requested = f"minibatch_size × num_minibatches = {rollout:,}"
@@ -85,12 +105,23 @@ def _divide(request: Request, rollout: int, given: int, given_name: str, wanted_
             "rollout-split",
             f"{requested} is not a multiple of {given_name} {given:,}: {rest:,} would be left over.",
             "Nearest valid rollout sizes: " + ", ".join(f"{size:,}" for size in multiples) + ".",
-            [consistent_alternative(request, {given_name: given, wanted_name: size // given}) for size in multiples],
+            [
+                consistent_alternative(
+                    request,
+                    {given_name: given, wanted_name: size // given}
+                    | ({} if factor else {"minibatch_size": automatic_minibatch(size).size}),
+                )
+                for size in multiples
+            ],
         )
     nearest = min(multiples, key=lambda size: abs(size - rollout))
     pair[wanted_name] = nearest // given
     note = f"{requested} → {nearest:,}, a multiple of {given_name} {given:,}"
     return Shape(pair["num_envs"], pair["num_steps"], repaired=note)
+
+
+def _legal_multiples(rollout: int, step: int) -> tuple[int, ...]:
+    return tuple(size for size in surrounding_multiples(rollout, step) if size <= MOST_SAMPLES)
 
 
 def _required_factor(request: Request) -> int:
@@ -116,27 +147,36 @@ def _choose(request: Request, n: int | None, t: int | None) -> Shape:
     m, factor = request.minibatch_size, _required_factor(request)
     target = max(DEFAULT_ROLLOUT, 4 * m if isinstance(m, int) else 0)
     if t is not None:
-        step = cofactor(factor, t)
-        return Shape(_round_up(max(LEAST_NUM_ENVS, target // t), step), t, chosen=("num_envs",))
+        return Shape(_choose_size(max(LEAST_NUM_ENVS, target // t), t, factor), t, chosen=("num_envs",))
     chosen: tuple[str, ...] = ("num_steps",)
     if n is None:
         n, chosen = DEFAULT_NUM_ENVS, ("num_envs", "num_steps")
     power = 1 << max(0, (target // n) - 1).bit_length()
-    return Shape(n, _round_up(max(LEAST_NUM_STEPS, power), cofactor(factor, n)), chosen=chosen)
+    return Shape(n, _choose_size(max(LEAST_NUM_STEPS, power), n, factor), chosen=chosen)
 
 
-def _round_up(value: int, step: int) -> int:
-    return -(-value // step) * step
+def _choose_size(wanted: int, given: int, factor: int) -> int:
+    """Return the wanted N (or T), rounded so that N·T is a multiple of the factor and, if possible, not too large."""
+    step = cofactor(factor, given)
+    most = MOST_SAMPLES // given // step * step
+    return max(step, min(-(-wanted // step) * step, most))
 
 
-def _check_size(shape: Shape) -> Shape:
-    if shape.rollout_size > MOST_SAMPLES:
-        t = max(1, MOST_SAMPLES // shape.num_envs)
-        raise RequestError(
-            "whole-number",
-            f"A rollout of {shape.num_envs:,} × {shape.num_steps:,} = {shape.rollout_size:,} samples exceeds the "
-            f"maximum of {MOST_SAMPLES:,}.",
-            f"With {shape.num_envs:,} environments use at most {t:,} steps.",
-            [{"num_envs": shape.num_envs, "num_steps": t}],
-        )
-    return shape
+def check_size(num_envs: int, num_steps: int) -> None:
+    """Raise a RequestError if N·T is too large; its alternative keeps N, or T if N alone is too large."""
+    if num_envs * num_steps <= MOST_SAMPLES:
+        return
+    if num_envs <= MOST_SAMPLES:
+        n, t = num_envs, MOST_SAMPLES // num_envs
+        fix = f"With {n:,} environments use at most {t:,} steps."
+    else:
+        t = min(num_steps, MOST_SAMPLES)
+        n = MOST_SAMPLES // t
+        fix = f"With {t:,} steps use at most {n:,} environments."
+    raise RequestError(
+        "whole-number",
+        f"A rollout of {num_envs:,} × {num_steps:,} = {num_envs * num_steps:,} samples exceeds the maximum of "
+        f"{MOST_SAMPLES:,}.",
+        fix,
+        [{"num_envs": n, "num_steps": t}],
+    )

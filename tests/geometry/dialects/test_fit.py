@@ -1,4 +1,5 @@
 import copy
+import random
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollshape
+from random_configs import random_config, random_size
+from rollshape.errors import RequestError
 from rollshape.geometry.dialects import DIALECTS, fit, fit_config
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import read
@@ -131,3 +134,77 @@ def test_every_dialect_is_made_legal_for_every_number_of_environments(name: str,
     assert plan.dropped == 0
     assert plan.last_minibatch_size > 1 or plan.minibatch_size == 1
     assert fit(fitted, name, num_envs=wanted).edits == (), "what is legal stays"
+
+
+ENVIRONMENTS = ("num_envs", "workers", "envs_per_worker")
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_a_fitted_config_is_read_back_and_stays(name: str) -> None:
+    """fit(fit(c)) = fit(c), and the config's own reader gets the requested number of environments and a legal split."""
+    source, dialect, fitted_configs = random.Random(name), DIALECTS[name], 0
+    for _ in range(60):
+        config = random_config(source, dialect)
+        num_envs = None if name == "dopamine" else source.choice((None, source.randint(1, 16), random_size(source)))
+        try:
+            fitted = fit_config(config, name, num_envs, verbose=False)
+        except RequestError as error:
+            if error.rule == "divisibility":
+                assert_impossible(error)
+            continue
+        fitted_configs += 1
+        assert fit_config(fitted, name, num_envs, verbose=False) == fitted, config
+        parsed = read(fitted, dialect, num_envs=num_envs)
+        assert not dialect.problem(parsed.recipe)
+        assert num_envs in (None, parsed.recipe.num_envs)
+        if any(key.concept in ENVIRONMENTS and parsed.values.get(key.name) is not None for key in dialect.keys):
+            assert read(fitted, dialect).recipe == parsed.recipe, (config, num_envs, fitted)
+            assert fit_config(fitted, name, verbose=False) == fitted
+    assert fitted_configs > 10
+
+
+def assert_impossible(error: RequestError) -> None:
+    """SB3 needs two samples, and RLlib's learners equal parts: no change of the minibatch helps."""
+    assert "must be greater than 1" in error.message or "learners" in error.message
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_what_the_library_accepts_is_not_changed(name: str) -> None:
+    source, dialect = random.Random(name), DIALECTS[name]
+    for _ in range(100):
+        config = random_config(source, dialect)
+        try:
+            plan = predict(dialect, read(config, dialect).recipe)
+        except RequestError:
+            continue
+        if plan.dropped == 0 and plan.last_minibatch_size > 1:
+            changed = {change.path[-1] for change in fit(config, name).edits}
+            assert changed <= {"buffer_size", "minibatch_size", "central_value_config.minibatch_size"}, config
+            if "minibatch_size" in changed:
+                assert "central_value_config" in str(config), "whose minibatch must divide the rollout, too"
+
+
+def test_agents_of_pufferlib() -> None:
+    config = {"vec": {"num_envs": 4}, "env": {"num_envs": 3}, "train": {"bptt_horizon": 64, "minibatch_size": 128}}
+    fitted = fit_config(config, "pufferlib", 7, verbose=False)
+    assert (fitted["vec"]["num_envs"], fitted["env"]["num_envs"]) == (7, 1)
+    assert read(fitted, DIALECTS["pufferlib"]).recipe.num_envs == 7
+    fitted = fit_config(config, "pufferlib", 9, verbose=False)
+    assert (fitted["vec"]["num_envs"], fitted["env"]["num_envs"]) == (3, 3)
+
+
+def test_whole_rollouts_of_rllib_are_null() -> None:
+    config = {"num_env_runners": 1, "num_envs_per_env_runner": 14, "train_batch_size_per_learner": 4}
+    fitted = fit_config(config, "rllib", verbose=False)
+    assert fitted["minibatch_size"] is None
+    assert read(fitted, DIALECTS["rllib"]).recipe.rollout_size == 14
+
+
+def test_sizes_of_rollshape() -> None:
+    for config in ({"num_envs": 8, "num_steps": 16, "num_minibatches": 4}, {"num_envs": 8, "num_steps": 16}):
+        assert fit_config(config, "rollshape", verbose=False) == config
+    all_sizes = {"num_envs": 8, "num_steps": 16, "rollout_size": 128, "minibatch_size": 32, "num_minibatches": 4}
+    fitted = fit_config(all_sizes, "rollshape", 6, verbose=False)
+    assert fitted == {**all_sizes, "num_envs": 6, "rollout_size": 96, "num_minibatches": 3}
+    with pytest.raises(RequestError, match="32 × 4 = 128, but the rollout has 100 samples"):
+        fit_config({**all_sizes, "rollout_size": 100}, "rollshape", verbose=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollshape.errors import RequestError, RunError
@@ -43,6 +43,7 @@ documents = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(documents)
 def test_values_agree_with_pyyaml(document: dict[str, object]) -> None:
     assert parse(yaml.safe_dump(document)).values == document
@@ -124,6 +125,7 @@ def test_python_tuples_are_sequences() -> None:
     assert parse("a: !!python/tuple [1, 2]").values == {"a": [1, 2]}
 
 
+@settings(deadline=None)
 @given(documents, st.sampled_from([None, 2, "\t"]))
 def test_json_is_read_and_edited_too(document: dict[str, object], indent: int | str | None) -> None:
     text = json.dumps(document, indent=indent)
@@ -141,6 +143,8 @@ def test_reading_files(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RequestError, match="not UTF-8"):
         read_text(str(binary))
+    with pytest.raises(RequestError, match="not a regular file"):
+        read_text("a\0b")
     (tmp_path / "large").write_text("a" * (LARGEST_FILE + 1))
     with pytest.raises(RequestError, match="larger"):
         read_text(str(tmp_path / "large"))
@@ -173,3 +177,9 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="read-only"):
         rewrite_text(target, "a: 2\n")
     assert target.read_text() == "a: 1\n"
+
+
+def test_null_is_a_value() -> None:
+    text = edit(parse("a: 1  # one\nb: 2\n"), [Edit(("a",), None), Edit(("c",), None)])
+    assert text == "a: null  # one\nb: 2\nc: null\n"
+    assert json.loads(edit(parse('{"a": 1}'), [Edit(("a",), None)])) == {"a": None}

@@ -8,6 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder
 
 
@@ -41,7 +42,7 @@ class Acme(Dialect):
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         n, window, sequences = self.required(sizes, "num_envs"), sizes["num_steps"], sizes["trajectories"]
         refusal = f"batch_size {sequences:,} is not a multiple of {n:,} actors" if sequences % n else ""
-        return replace(self.recipe(sizes, n, window * max(1, round(sequences / n)), refusal), gae_window=window)
+        return replace(self.recipe(sizes, n, window * nearest_quotient(sequences, n), refusal), gae_window=window)
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         return {

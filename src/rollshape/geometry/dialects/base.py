@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.divisors import nearest_divisor
+from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split, split, split_by_count
+from rollshape.geometry.values import FINITE, NOT_NEGATIVE, POSITIVE, UNIT, real_number, whole_number
 
 
 class Shuffle(StrEnum):
@@ -66,6 +67,7 @@ class Key:
     default: Any = None
     scale: float = 1
     aliases: tuple[str, ...] = ()
+    whole: bool = False  # whether an extra without a default is a whole number
     off: Any = NO_OFF  # the value that disables it, if there is one (for a minibatch: the whole rollout)
 
     @property
@@ -129,9 +131,10 @@ class Dialect:
         n = self.required(sizes, "num_envs")
         if sizes.get("num_steps") is not None:
             return self.recipe(sizes, n, int(sizes["num_steps"]))
-        rollout = self.required(sizes, "rollout_size")
+        has_rollout = any(key.concept == "rollout_size" for key in self.keys)
+        rollout = self.required(sizes, "rollout_size" if has_rollout else "num_steps")
         refusal = f"a rollout of {rollout:,} is not a multiple of {n:,} environments" if rollout % n else ""
-        return self.recipe(sizes, n, max(1, round(rollout / n)), refusal)
+        return self.recipe(sizes, n, nearest_quotient(rollout, n), refusal)
 
     def recipe(self, sizes: Mapping[str, Any], n: int, t: int, refusal: str = "") -> Recipe:
         """Return the recipe of N × T with the given minibatch, epochs and budget."""
@@ -174,7 +177,7 @@ class Dialect:
             raise RequestError(
                 "missing-key", f"The {self.name} config does not contain {concept}.", f"Add {names}{flag}."
             )
-        return int(value)
+        return whole_number(concept, value)
 
     # Recipe → config values
 
@@ -245,7 +248,7 @@ class Dialect:
         count = max(1, rollout // size)
         if rollout // recipe.num_minibatches == size:
             count = recipe.num_minibatches  # given as a number of minibatches, possibly with a larger remainder
-        elif rollout // count != size and size / (rollout // (count + 1)) < (rollout // count) / size:
+        elif rollout // count != size and size**2 < (rollout // count) * (rollout // (count + 1)):
             count += 1  # one more minibatch is nearer to the requested size
         if self.remainder is Remainder.REFUSE:
             size = nearest_divisor(rollout, size)
@@ -292,18 +295,12 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_RANGES = {"gamma": (0, 1), "gae_lambda": (0, 1), "entropy_coef": (-math.inf, math.inf), "value_coef": (0, math.inf)}
+_RANGES = {"gamma": UNIT, "gae_lambda": UNIT, "entropy_coef": FINITE, "value_coef": NOT_NEGATIVE}
 
 
 def check_range(key: Key, value: float) -> float:
     """Return a hyperparameter, or raise a RequestError that names its key if it is out of range."""
-    low, high = _RANGES.get(key.concept, (math.ulp(0.0), math.inf))
-    if not (low <= value <= high and math.isfinite(value)):
-        default = f" The default is {key.default}." if key.default is not None else ""
-        raise RequestError(
-            "number-range", f"{key.name} {value!r} is out of range for {key.concept}.", f"Check {key.name}.{default}"
-        )
-    return value
+    return real_number(key.name, value, _RANGES.get(key.concept, POSITIVE), key.default)
 
 
 def _round_off(value: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
@@ -78,7 +79,7 @@ class BaselinesPPO1(Dialect):
         return {**super().emit(recipe), "minibatch_size": share, "total_timesteps": None}
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        share = nearest_divisor(recipe.num_steps, max(1, recipe.minibatch_size / recipe.num_envs))
+        share = nearest_divisor(recipe.num_steps, max(Fraction(1), Fraction(recipe.minibatch_size, recipe.num_envs)))
         return self.with_split(recipe, share * recipe.num_envs, recipe.num_steps // share, recipe.num_steps)
 
     def epoch(self, recipe: Recipe) -> Split:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder
 
 
@@ -55,7 +56,7 @@ class Brax(Dialect):
         refusal = ""
         if trajectories * count % n:
             refusal = f"AssertionError: batch_size * num_minibatches % num_envs ({trajectories} * {count} % {n})"
-        steps = max(1, round(trajectories * count / n)) * window
+        steps = nearest_quotient(trajectories * count, n) * window
         recipe = self.recipe({**sizes, "minibatch_size": trajectories * window}, n, steps, refusal)
         recipe = replace(recipe, gae_window=window, num_minibatches=count)
         total = sizes.get("total_timesteps")

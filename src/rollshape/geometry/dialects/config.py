@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollshape.errors import RequestError, closest_name, did_you_mean
+from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
@@ -61,8 +62,8 @@ def levels(values: Mapping[str, Any], path: Path = (), depth: int = 0) -> Iterat
     yield path, values
     if depth < 12:
         for name, value in values.items():
-            if isinstance(value, Mapping):
-                yield from levels(value, (*path, str(name)), depth + 1)
+            if isinstance(value, Mapping) and isinstance(name, str):
+                yield from levels(value, (*path, name), depth + 1)
 
 
 def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, candidates: Mapping[str, Dialect]) -> Path:
@@ -102,7 +103,9 @@ def _named_level(values: Mapping[str, Any], key: str) -> Path:
     if key in known:
         return known[key]
     listing = ", ".join(list(known)[:8]) or "none"
-    raise RequestError("level", f"The file has no level {key!r}.", f"{did_you_mean(key, known)}Levels: {listing}.")
+    raise RequestError(
+        "level", f"The file has no level {short_repr(key)}.", f"{did_you_mean(key, known)}Levels: {listing}."
+    )
 
 
 def _unknown_config(values: Mapping[str, Any], dialect: Dialect, candidates: Mapping[str, Dialect]) -> RequestError:
@@ -112,10 +115,10 @@ def _unknown_config(values: Mapping[str, Any], dialect: Dialect, candidates: Map
         if most > hits:
             best, hits = name, most
     for _, level in levels(values):
-        for name in level:
-            near = near_miss(str(name), dialect, ())
+        for name in map(_text, level):
+            near = near_miss(name, dialect, ())
             if near and hits < 2:
-                return _misspelt_key(str(name), near, dialect)
+                return _misspelt_key(name, near, dialect)
     hint = f"It looks like {best}: use --from {best} (or --dialect {best})." if hits else "Give a training config."
     keys = ", ".join(key.name for key in dialect.shape_keys)
     return RequestError("other-dialect", f"The config contains none of the keys of {dialect.name} ({keys}).", hint)
@@ -139,7 +142,7 @@ def near_miss(name: str, dialect: Dialect, present: tuple[str, ...]) -> str | No
 def _misspelt_key(name: str, near: str, dialect: Dialect) -> RequestError:
     return RequestError(
         "misspelt-key",
-        f"{name} is not a key of {dialect.name}.",
+        f"{short_repr(name)[1:-1]} is not a key of {dialect.name}.",
         f"Did you mean {near}? Otherwise remove {name}.",
         [{"key": near}],
     )
@@ -190,10 +193,15 @@ def _to_number(entry: Key, value: Any) -> tuple[Any, str]:
     return value, ""
 
 
+def _text(name: Any) -> str:
+    """Return the name of a key; a config in Python may have keys that are not text."""
+    return name if isinstance(name, str) else short_repr(name)
+
+
 def _other_paths(values: Mapping[str, Any], level: Path, used: set[Path], path: Path = ()) -> Iterator[Path]:
     """Yield the paths of all values that belong to no key; a mapping without any such key counts once."""
     for name, value in values.items():
-        here = (*path, str(name))
+        here = (*path, _text(name))
         if here in used:
             continue
         contains_keys = level[: len(here)] == here or any(path[: len(here)] == here for path in used)

@@ -9,7 +9,7 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.divisors import divisors
+from rollshape.geometry.divisors import largest_divisor
 from rollshape.geometry.minibatch import Remainder
 
 _MOST_ITERATIONS = 500
@@ -27,7 +27,7 @@ class Dopamine(Dialect):
         Key("num_epochs", "num_epochs", 10),
         Key("num_iterations", EXTRA, 500),
         Key("training_steps", EXTRA, 2048),
-        Key("ReplayBuffer.batch_size", EXTRA),
+        Key("ReplayBuffer.batch_size", EXTRA, whole=True),
         Key("learning_rate", "learning_rate", 3e-4),
         Key("gamma", "gamma", 0.99),
         Key("lambda_", "gae_lambda", 0.95),
@@ -63,7 +63,7 @@ class Dopamine(Dialect):
         sizes = {**super().emit(recipe), "ReplayBuffer.batch_size": recipe.rollout_size}
         updates = recipe.num_updates
         if updates:
-            interval = next(d for d in divisors(updates) if d * _MOST_ITERATIONS >= updates)
+            interval = updates // largest_divisor(updates, _MOST_ITERATIONS)
             sizes |= {"num_iterations": updates // interval, "training_steps": interval * recipe.rollout_size}
         return sizes
 

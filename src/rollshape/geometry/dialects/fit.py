@@ -8,6 +8,7 @@ from math import sqrt
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key, is_number
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
@@ -18,9 +19,12 @@ from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
 from rollshape.geometry.partition import LARGEST_CHANGE
 from rollshape.geometry.plan import Plan
+from rollshape.geometry.values import POSITIVE
 
 _MINIBATCH = ("minibatch_size", "num_minibatches", "trajectories")
-_BUDGET = ("total_timesteps", "num_updates", "vector_steps")
+_ADDED = (*_MINIBATCH, "workers")  # to a config that does not contain them, even if the library has no default
+_BUDGET = frozenset({"total_timesteps", "num_updates", "vector_steps"})
+_ENVIRONMENTS = frozenset({"num_envs", "workers", "envs_per_worker"})
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def _minibatch_leaves(dialect: Dialect) -> set[str]:
     return {key.leaf for key in dialect.shape_keys if key.concept in _MINIBATCH}
 
 
+@check_arguments
 def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None, key: str | None = None) -> Fit:
     """Find the smallest change that makes a config valid for `num_envs` environments; valid sizes are kept."""
     library = resolve(dialect, values)
@@ -73,7 +78,7 @@ def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None,
     before = replace(config.recipe, hyper=_learning_rate(config, library))
     after, reason = _make_valid(library, before)
     plan = predict(library, after, "auto" if reason else "user")
-    edits = _edits(library, config, after)
+    edits = _edits(library, config, after, is_kept=after is before)
     written = read(apply_edits(values, edits), library, num_envs=num_envs, key=key, hyper=False).recipe
     if predict(library, written).split != plan.split:
         raise RequestError(
@@ -87,8 +92,8 @@ def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None,
 def _learning_rate(config: ParsedConfig, library: Dialect) -> dict[str, float]:
     """Return the learning rate if it is a number; schedules and functions are ignored."""
     for key in library.hyper_keys:
-        rate = config.reading.values.get(key.name)
-        if key.concept == "learning_rate" and is_number(rate) and rate > 0:
+        rate = config.values.get(key.name)
+        if key.concept == "learning_rate" and is_number(rate) and POSITIVE.contains(rate):
             return {"learning_rate": rate}
     return {}
 
@@ -107,9 +112,8 @@ def _make_valid(library: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
         near = replace(recipe, minibatch_size=divisor, num_minibatches=rollout // divisor)
         reason = f"nearest divisor of {rollout:,} to {size:,}"
     nearest = library.adapt(near)
-    if (
-        _is_valid(library, nearest)
-        and max(nearest.minibatch_size / size, size / nearest.minibatch_size) <= LARGEST_CHANGE
+    if _is_valid(library, nearest) and max(nearest.minibatch_size, size) <= LARGEST_CHANGE * min(
+        nearest.minibatch_size, size
     ):
         return nearest, "" if nearest.minibatch_size == size else reason
     choice = automatic_minibatch(rollout)
@@ -125,28 +129,34 @@ def _is_valid(library: Dialect, recipe: Recipe) -> bool:
     return split.dropped == 0 and (split.last_minibatch_size > 1 or split.minibatch_size == 1)
 
 
-def _edits(library: Dialect, config: ParsedConfig, after: Recipe) -> tuple[Edit, ...]:
-    """Return the edits of all changed sizes; a missing key is added if the library's default is not valid."""
-    sizes = library.emit(after) | _workers(config.reading.values, library, after.num_envs)
+def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bool) -> tuple[Edit, ...]:
+    """Return the edits of all changed sizes; a missing key is added if the library's default is not valid.
+
+    If the recipe `is_kept`, only the number of environments and extras may need an edit.
+    """
+    sizes = library.emit(after) | _workers(config.values, library, after.num_envs)
     edits = []
     for entry in library.keys:
         fixable = entry.concept == EXTRA and entry.name.removeprefix(library.prefix) in library.fixable
-        if entry.concept in _BUDGET or not (fixable or entry.concept in SHAPE_CONCEPTS):
+        concepts = _ENVIRONMENTS if is_kept else SHAPE_CONCEPTS - _BUDGET
+        if not fixable and entry.concept not in concepts:
             continue
-        new, old = sizes.get(entry.name if fixable else entry.concept), config.reading.values.get(entry.name)
-        if new is None:
+        name = entry.name if fixable else entry.concept
+        new, old = sizes.get(name), config.values.get(entry.name)
+        if new is None and not (entry.off is None and name in sizes):
             continue
-        if old not in (None, -1):
+        if old is not None or (new is None and entry.name in config.values):
             edits += [Edit(config.reading.paths[entry.name], new)] if new != old else []
-        elif new != entry.default and (entry.concept in _MINIBATCH or entry.default is not None):
+        elif new != entry.default and (entry.concept in _ADDED or entry.default is not None):
             edits.append(Edit(_place(library, config, entry), new))
     return tuple(edits)
 
 
 def _workers(values: Mapping[str, Any], library: Dialect, num_envs: int) -> dict[str, int]:
     """Distribute the environments over the workers of the config, if they divide evenly."""
-    sizes = {key.concept: values.get(key.name) or key.default for key in library.keys}
-    workers = max(1, sizes.get("workers") or 1)
+    workers = max(
+        (values.get(key.name) or key.default or 1 for key in library.keys if key.concept == "workers"), default=1
+    )
     return {"workers": workers, "envs_per_worker": num_envs // workers} if num_envs % workers == 0 else {}
 
 
@@ -160,6 +170,7 @@ def _place(library: Dialect, config: ParsedConfig, entry: Key) -> tuple[str, ...
     return (*config.reading.level, entry.leaf)
 
 
+@check_arguments
 def fit_config(
     config: Mapping[str, Any],
     dialect: str,

@@ -68,7 +68,7 @@ class IsaacLabSB3(SB3):
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         count = sizes.get("num_minibatches")
         recipe = super().parse({**sizes, "minibatch_size": None} if count else sizes)
-        return replace(recipe, extra={_BY_COUNT: bool(count)})
+        return replace(recipe, num_minibatches=count or recipe.num_minibatches, extra={_BY_COUNT: bool(count)})
 
     def adapt(self, recipe: Recipe) -> Recipe:
         return replace(super().adapt(recipe), extra={_BY_COUNT: recipe.extra.get(_BY_COUNT, False)})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split
 
 _LARGEST_MICROBATCH = 32_768
+_INNER, _LARGEST = "env.num_envs", "train.max_minibatch_size"
 
 
 class PufferLib(Dialect):
@@ -22,11 +25,11 @@ class PufferLib(Dialect):
     layout = "dotted"
     keys = (
         Key("vec.num_envs", "num_envs", 2),
-        Key("env.num_envs", EXTRA, 1),
+        Key(_INNER, EXTRA, 1),
         Key("train.batch_size", "rollout_size", "auto"),
         Key("train.bptt_horizon", "num_steps", 64),
         Key("train.minibatch_size", "minibatch_size", 8192),
-        Key("train.max_minibatch_size", EXTRA, _LARGEST_MICROBATCH),
+        Key(_LARGEST, EXTRA, _LARGEST_MICROBATCH),
         Key("train.update_epochs", "num_epochs", 1),
         Key("train.total_timesteps", "total_timesteps", 10_000_000),
         Key("train.learning_rate", "learning_rate", 0.015),
@@ -44,14 +47,14 @@ class PufferLib(Dialect):
     time_limit = TimeLimit.IGNORED
     schedule = "cosine to zero (train.anneal_lr)"
     value_clip = "clipped (train.vf_clip_coef)"
-    fixable = frozenset({"train.max_minibatch_size"})
+    fixable = frozenset({_INNER, _LARGEST})
     notes = (
         "the default optimizer is Muon: a learning rate for Adam is not transferable",
         "the last step of a segment has no advantage; rewards are clipped to ±1",
     )
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
-        inner = sizes.get("env.num_envs") or 1
+        inner = sizes.get(_INNER) or 1
         n = sizes.get(OVERRIDE) or self.required(sizes, "num_envs") * inner
         window = self.required(sizes, "num_steps")
         configured = sizes.get("rollout_size")
@@ -59,7 +62,7 @@ class PufferLib(Dialect):
         refusal = ""
         if rollout % (n * window):
             refusal = f"batch_size {rollout:,} is not a multiple of {n:,} agents × bptt_horizon {window:,}"
-        steps = max(1, round(rollout / (n * window))) * window
+        steps = nearest_quotient(rollout, n * window) * window
         return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
 
     def problem(self, recipe: Recipe) -> str:
@@ -67,7 +70,7 @@ class PufferLib(Dialect):
             return recipe.refusal
         if recipe.minibatch_size > recipe.rollout_size:
             return f"APIUsageError: batch_size {recipe.rollout_size} must be >= minibatch_size {recipe.minibatch_size}"
-        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
+        most = _largest_microbatch(recipe)
         if recipe.minibatch_size > most and recipe.minibatch_size % most:
             return f"APIUsageError: minibatch_size {recipe.minibatch_size} % max_minibatch_size {most}"
         if recipe.minibatch_size % recipe.gae_window:
@@ -75,18 +78,18 @@ class PufferLib(Dialect):
         return ""
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
-        inner = recipe.extra.get("env.num_envs") or 1
-        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
-        sizes = {**super().emit(recipe), "num_steps": recipe.gae_window}
-        if recipe.num_envs % inner == 0:
-            sizes["num_envs"] = recipe.num_envs // inner
-        large = recipe.minibatch_size > most
-        return sizes | ({"train.max_minibatch_size": recipe.minibatch_size} if large else {})
+        """Return the sizes; the agents per environment are reduced to a number that divides all agents."""
+        inner, most = gcd(recipe.num_envs, recipe.extra.get(_INNER) or 1), _largest_microbatch(recipe)
+        sizes = {**super().emit(recipe), "num_envs": recipe.num_envs // inner, "num_steps": recipe.gae_window}
+        if recipe.extra.get(_INNER):
+            sizes[_INNER] = inner
+        return sizes if most == _LARGEST_MICROBATCH else sizes | {_LARGEST: most}
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        inner = recipe.extra.get("env.num_envs") or 1
-        extra = {"env.num_envs": inner if recipe.num_envs % inner == 0 else 1}
-        return replace(self.adapt_to_windows(recipe), extra=extra)
+        nearest, most = self.adapt_to_windows(recipe), _largest_microbatch(recipe)
+        if nearest.minibatch_size > most and nearest.minibatch_size % most:
+            most = nearest.minibatch_size
+        return replace(nearest, extra={_INNER: recipe.extra.get(_INNER), _LARGEST: most})
 
     def epoch(self, recipe: Recipe) -> Split:
         return Split(
@@ -95,6 +98,9 @@ class PufferLib(Dialect):
         )  # fmt: skip
 
     def steps_per_update(self, recipe: Recipe) -> int:
-        most = recipe.extra.get("train.max_minibatch_size") or _LARGEST_MICROBATCH
-        micro = min(recipe.minibatch_size, most)
+        micro = min(recipe.minibatch_size, _largest_microbatch(recipe))
         return recipe.num_epochs * recipe.rollout_size // micro // max(1, recipe.minibatch_size // micro)
+
+
+def _largest_microbatch(recipe: Recipe) -> int:
+    return recipe.extra.get(_LARGEST) or _LARGEST_MICROBATCH

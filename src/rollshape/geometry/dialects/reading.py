@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, is_number
 from rollshape.geometry.dialects.config import Reading, read_keys
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.request import MOST_SAMPLES, MOST_TIMESTEPS, whole_number
+from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
 
 _OFF_POLICY = {"buffer_size", "learning_starts", "train_freq", "gradient_steps", "replay_buffer_size", "num_seed_steps"}
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
@@ -22,6 +23,7 @@ class ParsedConfig:
 
     recipe: Recipe
     reading: Reading
+    values: Mapping[str, Any]  # by key name, in the types of the keys
     defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
     not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
 
@@ -64,13 +66,14 @@ def read(
             "Check the sizes.",
         )
     not_numbers = [
-        f"{key.name}: {value!r} is not a number"
+        f"{key.name}: {short_repr(value)} is not a number"
         for key in dialect.hyper_keys
         if (value := values_by_name.get(key.name)) is not None and not is_number(value)
     ]
     return ParsedConfig(
         replace(recipe, hyper=dialect.parse_hyper(values_by_name)) if hyper else recipe,
         reading,
+        values_by_name,
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
         not_numbers=tuple(not_numbers),
     )
@@ -98,22 +101,25 @@ def _environment_keys(dialect: Dialect) -> set[str]:
 
 def _convert(entry: Key, value: Any) -> Any:
     """Return the value in the type of its key; several libraries use -1 for "not set"."""
-    if value is None or (value == "auto" and entry.default == "auto"):
+    value = plain_scalar(value)
+    if value is None or (isinstance(value, str) and value == entry.default == "auto"):
         return value
+    is_unset = is_number(value) and value == -1
     if entry.concept in SHAPE_CONCEPTS:
         most = MOST_TIMESTEPS if entry.concept in _UNBOUNDED else MOST_SAMPLES
-        return None if value == -1 else whole_number(entry.name, value, least=entry.concept != "workers", most=most)
+        return None if is_unset else whole_number(entry.name, value, least=entry.concept != "workers", most=most)
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
         words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1
         value = words.get(value.lower(), value) if isinstance(value, str) else value
         if not isinstance(value, bool):
-            raise RequestError("choice", f"{entry.name} must be true or false, got {value!r}.", "Write true or false.")
+            given = short_repr(value)
+            raise RequestError("choice", f"{entry.name} must be true or false, got {given}.", "Write true or false.")
         return value
-    if isinstance(entry.default, int) or entry.default == "auto":
-        return None if value == -1 else whole_number(entry.name, value, least=0)
-    return value
+    if entry.whole or isinstance(entry.default, int) or entry.default == "auto":
+        return None if is_unset else whole_number(entry.name, value, least=0, most=MOST_TIMESTEPS)
+    return value if isinstance(value, (str, Mapping)) else short_repr(value)  # the name of a schedule, or its options
 
 
 def write(recipe: Recipe, dialect: Dialect) -> dict[str, Any]:

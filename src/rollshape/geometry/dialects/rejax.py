@@ -8,7 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.divisors import divisors
+from rollshape.geometry.divisors import largest_divisor
 from rollshape.geometry.minibatch import Remainder
 
 _EVALUATIONS = 20
@@ -55,5 +55,5 @@ class Rejax(Dialect):
         updates, rollout = recipe.num_updates, recipe.rollout_size
         if updates is None:
             return super().emit(recipe)
-        interval = next(d for d in divisors(updates) if d * _EVALUATIONS >= updates)
+        interval = updates // largest_divisor(updates, _EVALUATIONS)
         return {**super().emit(recipe), "total_timesteps": updates * rollout, "eval_freq": interval * rollout}

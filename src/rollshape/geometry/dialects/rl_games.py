@@ -31,7 +31,7 @@ class RlGames(Dialect):
         Key("max_epochs", "num_updates"),
         Key("max_frames", "total_timesteps"),
         Key("seq_length", EXTRA, SEQ_LENGTH),
-        Key("central_value_config.minibatch_size", EXTRA),
+        Key(_CENTRAL, EXTRA, whole=True),
         Key("learning_rate", "learning_rate"),
         Key("gamma", "gamma"),
         Key("tau", "gae_lambda"),
@@ -84,8 +84,9 @@ class RlGames(Dialect):
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         sizes = {**super().emit(recipe), "minibatch_per_env": None, "total_timesteps": None}
         extra = {"seq_length": self.extra(recipe, "seq_length") or SEQ_LENGTH}
-        if self.extra(recipe, _CENTRAL):
-            extra[_CENTRAL] = recipe.minibatch_size
+        central = self.extra(recipe, _CENTRAL)
+        if central:  # has minibatches of its own, which must divide the rollout, too
+            extra[_CENTRAL] = recipe.minibatch_size if recipe.rollout_size % central else central
         return sizes | {self.prefix + name: value for name, value in extra.items()}
 
     def extra(self, recipe: Recipe, name: str) -> Any:

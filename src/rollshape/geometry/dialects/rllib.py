@@ -95,17 +95,22 @@ class RLlib(Dialect):
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
+        """Adapt the minibatch; every learner has an equal part of it, and of the rollout (rounded down)."""
         nearest = super().adapt(recipe)
         learners = recipe.extra.get("num_learners") or 0
-        if learners > 1 and (nearest.rollout_size % learners or nearest.minibatch_size % learners):
+        rollout, size = nearest.rollout_size, nearest.minibatch_size
+        if learners > 1 and (rollout < learners or rollout % learners >= recipe.num_envs):
             raise RequestError(
                 "divisibility",
-                f"{self.name}: {nearest.rollout_size:,} samples in minibatches of {nearest.minibatch_size:,} cannot be "
-                f"divided evenly among {learners} learners.",
-                f"Use multiples of {learners}, or num_learners 0.",
+                f"{self.name}: {rollout:,} samples of {recipe.num_envs:,} environments cannot be divided evenly among "
+                f"{learners:,} learners.",
+                f"Use a multiple of {learners:,} samples, or num_learners 0.",
             )
-        whole = nearest.minibatch_size == nearest.rollout_size
-        return replace(nearest, gae_window=recipe.gae_window, extra={_WHOLE: whole, "num_learners": learners})
+        whole = size == rollout
+        if learners > 1 and not whole:
+            size = max(learners, size - size % learners)
+        extra = {_WHOLE: whole, "num_learners": learners}
+        return replace(nearest, minibatch_size=size, gae_window=recipe.gae_window, extra=extra)
 
     def rows(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         """Return the rows of a learner batch: samples, and one masked row per chunk of an episode."""

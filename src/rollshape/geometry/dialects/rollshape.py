@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects.base import OVERRIDE, Dialect, Key, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import plan
+
+_MINIBATCH = ("minibatch_size", "num_minibatches")
+_SIZES = ("num_envs", "num_steps", "rollout_size", *_MINIBATCH)
+_GIVEN = "sizes in the config"
 
 
 class Rollshape(Dialect):
@@ -40,10 +46,41 @@ class Rollshape(Dialect):
     time_limit = TimeLimit.FINAL
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
-        names = ("num_envs", "num_steps", "rollout_size", "minibatch_size", "num_minibatches", "num_epochs")
-        result = plan(**{name: sizes[name] for name in names if sizes.get(name) is not None})
-        all_sizes = {**sizes, "minibatch_size": result.minibatch_size, "num_epochs": result.num_epochs}
-        return self.recipe(all_sizes, result.num_envs, result.num_steps)
+        given = {name: sizes[name] for name in _SIZES if sizes.get(name) not in (None, "auto")}
+        names = tuple(given)
+        if OVERRIDE in sizes:  # what follows from other sizes is adjusted to the argument
+            _drop_redundant(given)
+        epochs = {"num_epochs": sizes["num_epochs"]} if sizes.get("num_epochs") else {}
+        size, count, refusal = None, given.get("num_minibatches"), ""
+        try:
+            result = plan(**given, **epochs)
+        except RequestError as error:
+            if error.rule not in ("divisibility", "rollout-split"):
+                raise
+            refusal = error.message.rstrip(".")
+            shape = {name: value for name, value in given.items() if name not in _MINIBATCH}
+            result = plan(**shape, **epochs, on_remainder="fix")
+            size = given.get("minibatch_size") or (max(1, result.rollout_size // count) if count else None)
+        all_sizes = {**sizes, "minibatch_size": size or result.minibatch_size, "num_epochs": result.num_epochs}
+        recipe = replace(self.recipe(all_sizes, result.num_envs, result.num_steps, refusal), extra={_GIVEN: names})
+        stale = [name for name in names if name not in given and getattr(recipe, name) != sizes[name]]
+        return replace(recipe, refusal=f"{stale[0]} {sizes[stale[0]]:,} contradicts them") if stale else recipe
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        kept = {_GIVEN: recipe.extra[_GIVEN]} if _GIVEN in recipe.extra else {}
+        return replace(super().adapt(recipe), extra=kept)
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
-        return {**super().emit(recipe), "rollout_size": None, "num_minibatches": None}
+        """Return the sizes that the config contains; a new config contains N, T and M, from which the rest follows."""
+        names = ("num_envs", "num_steps", *recipe.extra.get(_GIVEN, ("minibatch_size",)))
+        return {
+            name: None if name in _SIZES and name not in names else value
+            for name, value in super().emit(recipe).items()
+        }
+
+
+def _drop_redundant(sizes: dict[str, Any]) -> None:
+    """Remove sizes that others determine: N·T if T is given, K if M is given."""
+    for name, other in (("rollout_size", "num_steps"), ("num_minibatches", "minibatch_size")):
+        if other in sizes:
+            sizes.pop(name, None)

@@ -11,7 +11,7 @@ from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization,
 from rollshape.geometry.dialects.config import read_keys
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import Plan, plan
-from rollshape.geometry.request import MOST_TIMESTEPS, whole_number
+from rollshape.geometry.values import MOST_TIMESTEPS, whole_number
 
 
 def _upper_case(name: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder
 
 
@@ -58,7 +59,7 @@ class SampleFactory(Dialect):
                 f"batch_size × num_batches_per_epoch = {size * count:,} is not a multiple of "
                 f"{n:,} environments × {window:,} steps = {n * window:,}"
             )
-        steps = max(1, round(size * count / (n * window))) * window
+        steps = nearest_quotient(size * count, n * window) * window
         return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit, is_number
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit, check_range, is_number
 from rollshape.geometry.minibatch import Remainder
+from rollshape.geometry.values import plain_scalar
 
 _ADAPTIVE = "KLAdaptiveLR"
 _ADAPTIVE_DEFAULT = 0.008
+_THRESHOLD = Key("agent.learning_rate_scheduler_kwargs.kl_threshold", "adaptive_kl", _ADAPTIVE_DEFAULT)
 
 
 class Skrl(Dialect):
@@ -50,8 +52,10 @@ class Skrl(Dialect):
         hyper = super().parse_hyper(values)
         if str(values.get("agent.learning_rate_scheduler", "")).endswith(_ADAPTIVE):
             options = values.get("agent.learning_rate_scheduler_kwargs")
-            chosen = options.get("kl_threshold") if isinstance(options, Mapping) else None
-            hyper["adaptive_kl"] = float(chosen) if is_number(chosen) and chosen else _ADAPTIVE_DEFAULT
+            chosen = plain_scalar(options.get(_THRESHOLD.leaf)) if isinstance(options, Mapping) else None
+            hyper["adaptive_kl"] = (
+                check_range(_THRESHOLD, chosen) if is_number(chosen) and chosen else _ADAPTIVE_DEFAULT
+            )
         return hyper
 
     def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.divisors import divisors
+from rollshape.geometry.divisors import largest_divisor
 from rollshape.geometry.minibatch import Remainder
 
 _EVALUATIONS = 20
@@ -62,7 +62,7 @@ class Stoix(Dialect):
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         sizes = {**super().emit(recipe), "num_updates": None}
         if recipe.num_updates:
-            sizes["arch.num_evaluation"] = max(d for d in divisors(recipe.num_updates) if d <= _EVALUATIONS)
+            sizes["arch.num_evaluation"] = largest_divisor(recipe.num_updates, _EVALUATIONS)
         return sizes
 
     def emit_hyper(self, hyper: Mapping[str, float]) -> dict[str, Any]:

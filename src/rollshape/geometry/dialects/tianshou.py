@@ -8,7 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.divisors import divisors
+from rollshape.geometry.divisors import largest_divisor
 from rollshape.geometry.minibatch import Remainder
 
 _MOST_EPOCHS = 100
@@ -54,10 +54,14 @@ class Tianshou(Dialect):
             return recipe
         return replace(recipe, total_timesteps=epochs * steps, num_updates=epochs * -(-steps // rollout))
 
+    def adapt(self, recipe: Recipe) -> Recipe:
+        return replace(super().adapt(recipe), extra={"buffer_size": recipe.extra.get("buffer_size")})
+
     def emit(self, recipe: Recipe) -> dict[str, Any]:
-        sizes = {**super().emit(recipe), "buffer_size": max(_BUFFER, recipe.rollout_size)}
+        buffer = max(recipe.extra.get("buffer_size") or _BUFFER, recipe.rollout_size)
+        sizes = {**super().emit(recipe), "buffer_size": buffer}
         updates = recipe.num_updates
         if updates:
-            interval = next(d for d in divisors(updates) if d * _MOST_EPOCHS >= updates)
+            interval = updates // largest_divisor(updates, _MOST_EPOCHS)
             sizes |= {"max_epochs": updates // interval, "epoch_num_steps": interval * recipe.rollout_size}
         return sizes

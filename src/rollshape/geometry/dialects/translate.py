@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read, write
@@ -36,6 +37,7 @@ class Translation:
         }
 
 
+@check_arguments
 def translate(
     config: Mapping[str, Any],
     source: str,

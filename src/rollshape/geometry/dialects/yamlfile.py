@@ -14,11 +14,7 @@ from typing import Any
 
 from rollshape.errors import RequestError
 
-DEEPEST = 64
-MOST_VALUES = 200_000
-_TAG = "tag:yaml.org,2002:"
-_PLAIN_TAGS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge")}
-_TUPLE = _TAG + "python/tuple"  # written by Isaac Lab and rl-zoo; read as a list
+LONGEST_PROBLEM = 200  # characters of a message of the YAML parser
 
 
 @dataclass(frozen=True)
@@ -45,16 +41,18 @@ class ConfigFile:
 
 def parse(text: str, name: str = "the config") -> ConfigFile:
     """Parse a file into plain values and nodes; invalid or unsafe content is a RequestError with its line."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    from rollshape.geometry.dialects.yamlnodes import DEEPEST, Builder, compose
+
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
-        values = _Builder(name).build(root, 0)
+        root = compose(text)
+        values = Builder(name).build(root, 0)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise RequestError("file", f"{name}{where}: {error.problem or error.context}.", "Fix the YAML.") from None
+        problem = " ".join(str(error.problem or error.context).split())[:LONGEST_PROBLEM]
+        raise RequestError("file", f"{name}{where}: {problem}.", "Fix the YAML.") from None
     except (YAMLError, ValueError) as error:
         if isinstance(error, RequestError):
             raise
@@ -66,84 +64,12 @@ def parse(text: str, name: str = "the config") -> ConfigFile:
     return ConfigFile(text, values, root)
 
 
-class _Builder:
-    """Convert nodes to plain values, with limits on depth and number (aliases can multiply both)."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.count = 0
-
-    def fail(self, node: Any, problem: str, fix: str) -> RequestError:
-        return RequestError("file", f"{self.name}, line {node.start_mark.line + 1}: {problem}.", fix)
-
-    def build(self, node: Any, depth: int) -> Any:
-        from ruamel.yaml.nodes import MappingNode, ScalarNode
-
-        if node is None:
-            return None
-        self.count += 1
-        if depth > DEEPEST or self.count > MOST_VALUES:
-            raise self.fail(
-                node, "the file is nested too deeply or too large after expanding aliases", "Remove the aliases."
-            )
-        tag = str(node.tag)
-        if tag not in _PLAIN_TAGS and tag != _TUPLE:
-            raise self.fail(node, f"the tag {_short(tag)} is not allowed", "Use plain values.")
-        if isinstance(node, ScalarNode):
-            return self.scalar(node, tag.removeprefix(_TAG))
-        if isinstance(node, MappingNode):
-            return self.mapping(node, depth)
-        return [self.build(item, depth + 1) for item in node.value]
-
-    def mapping(self, node: Any, depth: int) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        direct: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if str(key_node.tag) == _TAG + "merge":
-                value = self.build(value_node, depth + 1)
-                for part in reversed(value if isinstance(value, list) else [value]):
-                    merged.update(part if isinstance(part, dict) else {})
-                continue
-            key = self.build(key_node, depth + 1)
-            if isinstance(key, (dict, list)):
-                raise self.fail(key_node, "a key must be plain text", "Quote it.")
-            direct[str(key)] = self.build(value_node, depth + 1)
-        return {**merged, **direct}
-
-    def scalar(self, node: Any, kind: str) -> Any:
-        text = node.value
-        try:
-            if kind == "null":
-                return None
-            if kind == "bool":
-                return text.lower() in ("true", "yes", "on")
-            if kind == "int":
-                digits = text.replace("_", "")
-                return int(digits, 10) if digits.lstrip("+-").isdigit() else int(digits, 0)
-            if kind == "float":
-                return float(re.sub(r"^([+-]?)\.(inf|nan)$", r"\1\2", text.replace("_", "").lower()))
-        except ValueError:
-            raise self.fail(node, f"{text!r} is not a number", "Write it as 64 or 0.0003.") from None
-        return _number_like(text) if kind == "str" and node.style is None else text
-
-
-def _number_like(text: str) -> Any:
-    """Convert an unquoted number such as `1e-4`, which YAML 1.1 reads as text."""
-    if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text):
-        return float(text)
-    return text
-
-
-def _short(tag: str) -> str:
-    return "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Set the value at a path; a missing key is added to its mapping."""
 
     path: tuple[str, ...]
-    value: int | float
+    value: int | float | None
 
 
 def edit(file: ConfigFile, edits: Iterable[Edit], name: str = "the config") -> str:
@@ -191,12 +117,16 @@ def _span(file: ConfigFile, change: Edit, name: str) -> tuple[int, int, str]:
         match = re.compile(r"\s*:\s*(\*[^\s,}\]]+)").match(text, key_node.end_mark.index)
         if match is None:
             raise RequestError("file", f"{name}: cannot find the value of {change.path[-1]}.", "Edit it by hand.")
-        return match.start(1), match.end(1), str(change.value)
+        return match.start(1), match.end(1), _literal(change.value)
     if text[start] == "&":
         raise RequestError("file", f"{name}: the value of {change.path[-1]} has an anchor.", "Edit it by hand.")
     if start == end:  # `key:` without a value
-        return start, end, f" {change.value}"
-    return start, end, str(change.value)
+        return start, end, f" {_literal(change.value)}"
+    return start, end, _literal(change.value)
+
+
+def _literal(value: int | float | None) -> str:
+    return "null" if value is None else str(value)
 
 
 def _insertion(file: ConfigFile, change: Edit, name: str) -> tuple[int, int, str]:
@@ -211,7 +141,7 @@ def _insertion(file: ConfigFile, change: Edit, name: str) -> tuple[int, int, str
     text = file.text
     end = max(value_node.end_mark.index, key_node.end_mark.index)
     quote = text[key_node.start_mark.index] if text[key_node.start_mark.index] in "\"'" else ""
-    line = f"{quote}{change.path[-1]}{quote}: {change.value}"
+    line = f"{quote}{change.path[-1]}{quote}: {_literal(change.value)}"
     if parent.flow_style:
         return end, end, f", {line}"
     stop = text.find("\n", end)

@@ -44,6 +44,15 @@ page(
     """,
 )
 page(
+    "run-length",
+    _ARITHMETIC,
+    """A run has at most 2³¹ − 1 updates, and 10,000,000 gradient steps per update.
+
+    Updates are counted in 32 bits. The metrics of one logging interval (one row per update and epoch) are kept in
+    memory until they are written: at most 1,000,000 of them.
+    """,
+)
+page(
     "full-batch",
     "Mnih et al. 2016 (A2C); Williams 1992 (REINFORCE)",
     """A2C and REINFORCE take one gradient step on the whole rollout.
@@ -57,14 +66,28 @@ page(
     _ARITHMETIC,
     """A run must fit into the machine's memory.
 
-    The peak contains the rollout (or the replay buffer), one minibatch with its activations, the networks, Adam's
-    moments, and the environments (`--env-bytes`; `--env` measures it if the environment is installed). Data that is
-    only transferred, such as the batches of an RRD iteration, is not part of the peak.
+    The peak contains the rollout (or the replay buffer), one minibatch with its activations, the networks with their
+    gradient and Adam's moments in every shard, the environments (`--env-bytes`; `--env` measures it if the environment
+    is installed), Python, JAX and its compiler. Data that is only transferred, such as the batches of an RRD iteration,
+    is not part of the peak. The constants were measured with JAX on a CPU; networks of the caller's are not counted.
     """,
 )
 page("whole-number", _ARITHMETIC, "Sizes are whole numbers of at least 1, and below a fixed maximum.")
-page("number-range", _ARITHMETIC, "γ and λ lie in [0, 1]; a learning rate is positive and finite.")
-page("choice", "the help of the command", "The value must be one of a fixed list; the message shows the list.")
+page("number-range", _ARITHMETIC, "Every number has a range, which the message shows; NaN and infinity are in none.")
+page(
+    "choice",
+    "the help of the command",
+    "The value must be one of a fixed list, or of another type; the message shows what the field takes.",
+)
+page(
+    "argument",
+    "signatures of the Python functions",
+    """A Python function was called with an unknown argument, or with one of the wrong type.
+
+    NumPy and JAX scalars are accepted as numbers, arrays are not. Options of an environment are stored with the run, so
+    they are plain values: numbers, text, true, false, and lists or mappings of these.
+    """,
+)
 page(
     "subsequences",
     "Ren et al. 2022; its reference code rounds down silently",
@@ -137,7 +160,32 @@ page(
     `rollshape train` writes run.json, metrics.jsonl and checkpoints/; `--resume` requires the same spec.
     """,
 )
-page("checkpoint", "format of the run directory", "The checkpoint is incomplete or belongs to a run of another shape.")
+page(
+    "checkpoint",
+    "format of the run directory",
+    """The checkpoint is damaged, or belongs to a run of another shape.
+
+    A checkpoint ends with a checksum of its content, which is verified before anything is loaded. `--resume` renames a
+    damaged checkpoint to NAME.damaged and continues from the previous good one; other commands refuse it.
+    """,
+)
+page(
+    "metrics",
+    "format of the run directory",
+    """A row of metrics.jsonl is missing or damaged, or another program wrote to the file.
+
+    Each checkpoint stores the checksum of the rows before it, and run.json that of a finished run. The rows are checked
+    before a resume changes anything.
+    """,
+)
+page(
+    "owner",
+    "format of the run directory",
+    """Another process is writing to this directory.
+
+    A run directory is locked by the process that trains in it. The lock ends with the process, however it ends.
+    """,
+)
 page(
     "disk",
     "format of the run directory",
@@ -147,8 +195,34 @@ page(
     all, so the last checkpoint is intact: free some space, then use `--resume`.
     """,
 )
+page(
+    "interrupted",
+    "POSIX signals",
+    """A signal stopped the command: Ctrl-C (exit code 130) or SIGTERM (exit code 143).
+
+    `train` and `study` save their state first and can be continued. A second signal stops them immediately; then the
+    last checkpoint is intact.
+    """,
+)
 page("tracker", "the extras in pyproject.toml", "The package of a metrics logger is not installed.")
-page("environment", "Gymnasium", "The environment cannot be created, or its observations have no fixed size.")
+page(
+    "environment",
+    "Gymnasium",
+    """The environment cannot be created, its observations have no fixed size, or a call into it failed.
+
+    The message names the environment and its step. A call that does not return within `--env-timeout` is a failure;
+    `--isolate-env` runs environments in a process of their own, so that a crash is an error, too.
+    """,
+)
+page(
+    "trust",
+    "importing a Python module executes it",
+    """The run's environment is in a module that is not an installed package.
+
+    `eval`, `probe` and `reproduce` import the module that the run directory names. Installed packages and modules that
+    are already imported are accepted; any other module only with `--trust`.
+    """,
+)
 page(
     "layout",
     _ARITHMETIC,
@@ -198,5 +272,13 @@ page(
     observations [..., *shape] it returns (outputs for the action distribution [..., num_outputs], values [...]). Its
     floating-point arrays are trained. A run with a custom network can only be opened from Python, with the same
     `network`.
+    """,
+)
+page(
+    "cluster",
+    "Ray waits forever for a node that has died",
+    """The Ray cluster of a study was lost while the study was running (exit code 1).
+
+    Trials that have ended are kept. Run the same command again: the other trials start over.
     """,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rollshape.formatting import format_bytes
-from rollshape.geometry.machine import machine
+from rollshape.geometry.machine import available_memory, machine
 from rollshape.geometry.rules.base import RuleResult, rule
 
 if TYPE_CHECKING:
@@ -48,17 +48,19 @@ def envs_cores(plan: Plan, request: Request) -> RuleResult | None:
 
 @rule("memory-share", "arithmetic; Stable-Baselines3 issues 834, 1630 and 1885")
 def memory_share(plan: Plan, _: Request) -> RuleResult | None:
-    """A run should not need most of the machine's memory.
+    """A run should not need most of the memory that is available.
 
-    From 70 % of the memory on there is a warning; more than 100 % is an error.
+    From 70 % of the memory that no other process uses there is a warning. More than the machine has in total is an
+    error.
     """
-    memory = plan.memory
-    if memory is None or memory.peak_bytes < HIGH_SHARE * memory.machine_bytes:
+    memory, available = plan.memory, available_memory()
+    if memory is None or available is None or memory.peak_bytes < HIGH_SHARE * available:
         return None
+    share = f"{memory.peak_bytes / available:.0%} of" if available else "of"
     return RuleResult(
         "warn",
-        f"The run needs {format_bytes(memory.peak_bytes)}, {memory.peak_bytes / memory.machine_bytes:.0%} of this "
-        "machine's memory.",
-        "Use a smaller rollout, or store images as uint8.",
-        {"peak_bytes": memory.peak_bytes, "machine_bytes": memory.machine_bytes},
+        f"The run needs {format_bytes(memory.peak_bytes)}, {share} the {format_bytes(available)} of memory that are "
+        "available now.",
+        "Stop other processes, use a smaller rollout, or store images as uint8.",
+        {"peak_bytes": memory.peak_bytes, "available_bytes": available},
     )
