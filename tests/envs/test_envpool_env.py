@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rollshape.envs.host import HostEnv, HostStep, env_seeds, random_actions
-from rollshape.envs.inspect import inspect_environment
+from rollshape.envs.inspect import LIBRARY_BYTES, inspect_environment
 from rollshape.envs.registry import make_host
 from rollshape.envs.spaces import Continuous, Discrete, Observation
 from rollshape.errors import RequestError
@@ -154,9 +154,10 @@ def test_wrong_requests_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_inspection_measures_a_pool() -> None:
     facts = inspect_environment("envpool:HalfCheetah-v5")
-    weight = facts.pop("env_bytes")
+    weight, library = facts.pop("env_bytes"), facts.pop("library_bytes")
     assert facts == {
         "obs_shape": (17,), "obs_dtype": "float32", "action_kind": "continuous", "action_dim": 6,
         "episode_length": 1000, "host_envs": True,
     }  # fmt: skip
     assert 100_000 < weight < 10_000_000  # a MuJoCo model and its data
+    assert library >= LIBRARY_BYTES["envpool"]

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rollshape.envs.failures import creation_errors
 from rollshape.envs.gymnasium_spaces import encode_observations
-from rollshape.envs.host import Flags, HostEnv, HostStep, Values, creation_errors, env_seeds, read_success
+from rollshape.envs.host import Flags, HostStep, SpaceEnv, Values, env_seeds, read_success
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError, did_you_mean
 
@@ -21,7 +22,7 @@ NO_LIMIT = 2**31 - 1
 IMAGE_AXES = 3
 
 
-class EnvPoolEnv(HostEnv):
+class EnvPoolEnv(SpaceEnv):
     """A synchronous pool. Its random generators are not accessible, so snapshots cannot be restored."""
 
     def __init__(self, name: str, spec: Any, options: dict[str, Any]) -> None:
@@ -46,7 +47,7 @@ class EnvPoolEnv(HostEnv):
     def _reset(self, seed: int) -> Values:
         import envpool
 
-        self.close()
+        self._close()
         self._needs_reset = np.zeros(self.num_envs, bool)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bounds that lose precision in float32
@@ -71,7 +72,7 @@ class EnvPoolEnv(HostEnv):
         observation = encode_observations(self._observation_space, self._raw_observation, batch)
         return np.moveaxis(observation, 1, -1) if self._channels_first else observation  # a view, not a copy
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if self._pool is not None:
             self._pool.close()
             self._pool = None

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from rollshape.envs.functional import FunctionalEnv, State, StepResult
 from rollshape.envs.host import Flags, HostEnv, HostStep, Snapshot, Values
@@ -45,11 +46,14 @@ class EpisodicHost(HostEnv):
     """Host environments with episodic reward; `HostStep.true_reward` is the original reward."""
 
     def __init__(self, env: HostEnv) -> None:
-        super().__init__(env.name, env.num_envs, env._observation_space, env._action_space, env.max_steps)
-        self.observation = env.observation
+        super().__init__(env.name, env.num_envs, env.observation, env.action, env.max_steps)
+        self.guard = env.guard
         self.replays = env.replays
         self.inner = env
         self._totals = np.zeros(env.num_envs, np.float32)
+
+    def clip_action(self, action: Values) -> Values:
+        return self.inner.clip_action(action)
 
     def snapshot(self) -> Snapshot:
         return self.inner.snapshot() | {"totals": self._totals.copy()}
@@ -64,6 +68,12 @@ class EpisodicHost(HostEnv):
 
     def close(self) -> None:
         self.inner.close()
+
+    def _close(self) -> None:
+        self.inner._close()
+
+    def _render(self) -> NDArray[np.uint8] | None:
+        return self.inner._render()
 
     def _reset(self, seed: int) -> Values:
         self._totals[:] = 0.0

@@ -7,6 +7,7 @@ and the actions since then. Repeating them leads to the same state, which is ver
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal
@@ -17,20 +18,11 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from rollshape.envs.failures import SubEnvError, creation_errors, format_exception
 from rollshape.envs.gymnasium_spaces import encode_observation, encode_observations
-from rollshape.envs.host import (
-    Flags,
-    HostEnv,
-    HostStep,
-    Snapshot,
-    SubEnvError,
-    Values,
-    creation_errors,
-    env_seeds,
-    format_exception,
-    read_success,
-)
+from rollshape.envs.host import Flags, HostStep, Snapshot, SpaceEnv, Values, env_seeds, read_success
 from rollshape.errors import RequestError, did_you_mean
+from rollshape.processes import safe_child_path
 
 LONGEST = 30_000  # recorded steps of an episode
 UNSEEDED = -1
@@ -38,7 +30,7 @@ WORD = 2**64
 VectorizationMode = Literal["sync", "async", "vector_entry_point"]
 
 
-class GymnasiumEnv(HostEnv):
+class GymnasiumEnv(SpaceEnv):
     """Any vector environment. It can be restored if it consists of `RecordingEnv`s that reset in the same step."""
 
     def __init__(self, vector: VectorEnv[Any, Any, Any], name: str, max_steps: int | None) -> None:
@@ -89,7 +81,9 @@ class GymnasiumEnv(HostEnv):
         snapshot = super().snapshot()
         if not self.replays or any(part.length > LONGEST for part in self._parts):
             return snapshot
-        before, now = ([_words(state) for state in states] for states in zip(*map(_states, self._parts), strict=True))
+        with self.guard.doing("snapshot"):
+            states = [_states(part) for part in self._parts]
+        before, now = ([_words(state) for state in column] for column in zip(*states, strict=True))
         if any(words is None for words in (*before, *now)):
             return snapshot
         space = self._action_space
@@ -112,7 +106,9 @@ class GymnasiumEnv(HostEnv):
             self._parts, snapshot["generator_before"], snapshot["generator"], snapshot["reset_seed"],
             np.split(snapshot["actions"], ends), snapshot["observation"], strict=True,
         )  # fmt: skip
-        if not all(self._repeat(*episode) for episode in episodes):
+        with self.guard.doing("reset"):
+            is_same = all(self._repeat(*episode) for episode in episodes)
+        if not is_same:
             return super().restore(snapshot)
         self.steps = int(snapshot["steps"])
         self._set_current(snapshot["observation"].copy(), snapshot["length"].copy())
@@ -122,6 +118,7 @@ class GymnasiumEnv(HostEnv):
         self, part: RecordingEnv, before: Values, now: Values, seed: Values, actions: Values, observation: Values
     ) -> bool:
         """Repeat an episode; return whether observation and random generator end up in the recorded state."""
+        self.guard.beat()
         try:
             reached = part.repeat(None if seed == UNSEEDED else int(seed), _state(before), actions)
         except SubEnvError:
@@ -131,13 +128,22 @@ class GymnasiumEnv(HostEnv):
         )
         return same and _words(_states(part)[1]) == now.tolist()
 
-    def render(self) -> NDArray[np.uint8]:
-        with self._env_errors():
-            images = self._vector.render()
-        return np.asarray(images[0], np.uint8) if images is not None and images[0] is not None else super().render()
+    def _render(self) -> NDArray[np.uint8] | None:
+        images = self._vector.render()
+        return np.asarray(images[0], np.uint8) if images is not None and images[0] is not None else None
 
-    def close(self) -> None:
-        self._vector.close()
+    def _close(self) -> None:
+        try:
+            self._vector.close()
+        finally:
+            self._vector.closed = True  # after a failure the garbage collector would close it again
+
+    def _abandon(self) -> None:
+        self._vector.closed = True
+        if isinstance(self._vector, AsyncVectorEnv):
+            for process in self._vector.processes:
+                process.kill()
+                process.join()
 
 
 class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -158,7 +164,7 @@ class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.length, self.actions = 0, []
         try:
             observation, info = self.env.reset(seed=seed, options=options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._error(format_exception(error)) from error
         self._check(observation)
         return observation, info
@@ -169,7 +175,7 @@ class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self.actions.append(action)
         try:
             result = self.env.step(action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._error(format_exception(error)) from error
         self._check(result[0])
         return result
@@ -256,11 +262,15 @@ def make_one(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
 
 
 def make_gymnasium(
-    name: str, num_envs: int, vectorization_mode: VectorizationMode | None = None, **options: Any
+    name: str,
+    num_envs: int,
+    vectorization_mode: VectorizationMode | None = None,
+    on_created: Callable[[], None] = lambda: None,
+    **options: Any,
 ) -> GymnasiumEnv:
     """Create `num_envs` environments of a Gymnasium id: in this process, in subprocesses, or by its vector entry point.
 
-    Options are passed to the constructor.
+    Options are passed to the constructor. `on_created` is called after every environment that is created here.
     """
     registered_spec = _find_spec(name)
     if vectorization_mode is None:  # some ids only have a vector entry point
@@ -279,9 +289,15 @@ def make_gymnasium(
     spec = first.spec
     first.close()
     functions = [partial(_make_recording_env, name, registered_spec, i, options) for i in range(num_envs)]
-    with creation_errors(name):
+
+    def create(function: Callable[[], RecordingEnv]) -> RecordingEnv:
+        env = function()
+        on_created()
+        return env
+
+    with creation_errors(name), safe_child_path():
         vector = (
-            SyncVectorEnv(functions, autoreset_mode=AutoresetMode.SAME_STEP)
+            SyncVectorEnv([partial(create, function) for function in functions], autoreset_mode=AutoresetMode.SAME_STEP)
             if vectorization_mode == "sync"
             else AsyncVectorEnv(functions, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP)
         )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rollshape.envs.failures import EnvironmentFailure
+from rollshape.envs.guard import CallGuard
 from rollshape.envs.gymnasium_spaces import action_from_space, observation_from_space, to_env_actions
-from rollshape.envs.spaces import UNLIMITED, Action, Continuous, Discrete
-from rollshape.errors import RequestError, RunError
+from rollshape.envs.spaces import UNLIMITED, Action, Continuous, Discrete, Observation
+from rollshape.errors import RequestError
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -22,17 +23,6 @@ Values = NDArray[Any]
 Flags = NDArray[np.bool_]
 Snapshot = dict[str, Values]
 SUCCESS = ("is_success", "success")  # names used by goal environments and MetaWorld
-
-
-class EnvironmentFailure(RunError):
-    """The environment raised an exception or returned invalid values; `step` counts vector steps since the reset."""
-
-    def __init__(self, name: str, step: int, problem: str) -> None:
-        super().__init__("environment", f"{name} failed at step {step}: {problem}", "Fix the environment.")
-
-
-class SubEnvError(RuntimeError):
-    """An exception in one of the N environments, as text (`environment 3: …`), so that it can cross processes."""
 
 
 class HostStep(NamedTuple):
@@ -69,31 +59,31 @@ class HostEnv(ABC):
     replays = False  # whether `restore` is bitwise exact
 
     def __init__(
-        self, name: str, num_envs: int, observation: Space[Any], action: Space[Any], max_steps: int | None
+        self, name: str, num_envs: int, observation: Observation, action: Action, max_steps: int | None
     ) -> None:
         self.name, self.num_envs, self.max_steps = name, num_envs, max_steps
-        self.observation = observation_from_space(observation, name)
-        self.action: Action = action_from_space(action, name)
+        self.observation, self.action = observation, action
         self.steps = 0  # vector steps since the reset
         self.elapsed = np.zeros(num_envs, np.int64)  # steps of the current episodes
         self.current: Values  # observations, the input of the next action
         self._ended_episodes = self._successful_episodes = 0  # of the episodes that report success
-        self._observation_space, self._action_space = observation, action
         self._seed = 0
+        self.guard: CallGuard
+        CallGuard(name).attach(self)
 
     @property
     def horizon(self) -> int:
         """Maximum episode length, with a default for environments without a time limit."""
         return self.max_steps or UNLIMITED
 
+    @abstractmethod
     def clip_action(self, action: Values) -> Values:
-        """Return actions [N] or [N, dim] as the backend expects them: clipped, with its dtype and offset."""
-        return to_env_actions(self._action_space, action)
+        """Return actions [N] or [N, dim] as `step` expects them."""
 
     def reset(self, seed: int) -> Values:
         """Start new episodes in all environments; all randomness derives from the seed."""
         self._seed, self.steps = seed, 0
-        with self._env_errors():
+        with self.guard.doing("reset"):
             observation = self._reset(seed)
         self._set_current(observation, np.zeros(self.num_envs, np.int64))
         return self.current
@@ -101,7 +91,7 @@ class HostEnv(ABC):
     def step(self, action: Values) -> HostStep:
         """Take one step in every environment; actions must come from `clip_action`."""
         self.steps += 1
-        with self._env_errors():
+        with self.guard:
             result = self._step(action)
         self._check("reward", result.reward, action)
         self._check("observation", result.final_observation, action)
@@ -123,7 +113,7 @@ class HostEnv(ABC):
 
     def restart(self, mask: Flags) -> Values:
         """Start new episodes in the selected environments only; return all observations."""
-        with self._env_errors():
+        with self.guard.doing("reset"):
             new_observations = self._restart(mask)
         observation = self.current.copy()
         observation[mask] = new_observations
@@ -145,13 +135,34 @@ class HostEnv(ABC):
 
     def render(self) -> NDArray[np.uint8]:
         """Return an image of the first environment, which must have `render_mode="rgb_array"`."""
-        raise RequestError(
-            "environment", f"{self.name} cannot be rendered.", "Use a Gymnasium environment that supports rendering."
-        )
+        with self.guard.doing("render"):
+            image = self._render()
+        if image is None:
+            raise RequestError(
+                "environment",
+                f"{self.name} cannot be rendered.",
+                "Use a Gymnasium environment that supports rendering.",
+            )
+        return image
+
+    def close(self) -> None:
+        """Release the resources of the backend; environments whose call was cut short are not called again."""
+        if self.guard.is_abandoned:
+            self._abandon()
+            return
+        with self.guard.doing("close"):
+            self._close()
 
     @abstractmethod
-    def close(self) -> None:
+    def _close(self) -> None:
         """Release the resources of the backend."""
+
+    def _abandon(self) -> None:  # noqa: B027
+        """Release what can be released without calling an environment."""
+
+    def _render(self) -> NDArray[np.uint8] | None:
+        """Return an image of the first environment, if the backend can render."""
+        return None
 
     @abstractmethod
     def _reset(self, seed: int) -> Values:
@@ -176,35 +187,20 @@ class HostEnv(ABC):
         cause = "" if action is None or np.isfinite(action[index]).all() else ", nor is the action"
         raise EnvironmentFailure(self.name, self.steps, f"environment {index}: the {what} is not finite{cause}.")
 
-    @contextlib.contextmanager
-    def _env_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (EnvironmentFailure, RequestError):
-            raise
-        except Exception as error:  # user code may raise any exception
-            problem = str(error) if isinstance(error, SubEnvError) else format_exception(error)
-            raise EnvironmentFailure(self.name, self.steps, problem) from error
 
+class SpaceEnv(HostEnv):
+    """Host environments that have Gymnasium spaces."""
 
-def format_exception(error: Exception) -> str:
-    """Return an exception as one line of text."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    def __init__(
+        self, name: str, num_envs: int, observation: Space[Any], action: Space[Any], max_steps: int | None
+    ) -> None:
+        self._observation_space, self._action_space = observation, action
+        spaces = observation_from_space(observation, name), action_from_space(action, name)
+        super().__init__(name, num_envs, *spaces, max_steps)
 
-
-@contextlib.contextmanager
-def creation_errors(env_id: str) -> Iterator[None]:
-    """Turn any exception while an environment is created into a RequestError."""
-    try:
-        yield
-    except RequestError:
-        raise
-    except EnvironmentFailure as error:
-        raise RequestError("environment", error.message, error.fix) from None
-    except Exception as error:
-        raise RequestError(
-            "environment", f"{env_id} failed: {format_exception(error)}", "Fix the environment."
-        ) from None
+    def clip_action(self, action: Values) -> Values:
+        """Return actions [N] or [N, dim] as the backend expects them: clipped, with its dtype and offset."""
+        return to_env_actions(self._action_space, action)
 
 
 def env_seeds(seed: int, num_envs: int) -> list[int]:

@@ -7,15 +7,13 @@ is a module to import, as in Gymnasium's `module:id`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rollshape.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rollshape.envs.functional import FunctionalEnv
+from rollshape.envs.pools import make_host as make_host  # the other half of this interface
 from rollshape.envs.tabular import delay_chain, frozen_lake
 from rollshape.errors import RequestError, did_you_mean
-
-if TYPE_CHECKING:
-    from rollshape.envs.host import HostEnv
 
 CLASSIC: dict[str, Callable[..., FunctionalEnv]] = {
     "CartPole-v1": CartPole,
@@ -37,18 +35,6 @@ def kind(env_id: str) -> Literal["functional", "host"]:
     backend, colon, _ = env_id.partition(":")
     functional = backend in ("gymnax", "tabular") if colon else env_id in FUNCTIONAL
     return "functional" if functional else "host"
-
-
-def make_host(env_id: str, num_envs: int, **options: Any) -> HostEnv:
-    """Create `num_envs` host environments; `options` are passed to their constructor."""
-    backend, _, name = env_id.partition(":")
-    if backend == "envpool":
-        from rollshape.envs.envpool_env import make_envpool
-
-        return make_envpool(name, num_envs, **options)
-    from rollshape.envs.gymnasium_env import make_gymnasium
-
-    return make_gymnasium(name if backend == "gymnasium" else env_id, num_envs, **options)
 
 
 _cache: dict[tuple[Callable[..., FunctionalEnv], str], FunctionalEnv] = {}
