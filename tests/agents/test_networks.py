@@ -6,7 +6,7 @@ import pytest
 from rollshape.agents.distributions import distribution_for
 from rollshape.agents.networks import ActorCritic, new_dense
 from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, Observation
-from rollshape.geometry.memory import network_size
+from rollshape.geometry.network import network_size
 from rollshape.geometry.request import Request
 
 
@@ -55,7 +55,7 @@ def test_pictures_stay_bytes_until_the_network(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("shape", "heads"), [((4,), (2, 1)), ((84, 84, 4), (6, 1)), ((10, 10, 3), (6, 1))])
 def test_the_memory_plan_counts_these_parameters(shape: tuple[int, ...], heads: tuple[int, int]) -> None:
     model = ActorCritic(jax.random.key(0), Observation(shape), Discrete(heads[0]))
-    assert parameters(model) == network_size(Request(obs_shape=shape), *heads)[0]
+    assert parameters(model) == network_size(Request(obs_shape=shape), *heads).parameters
 
 
 @pytest.mark.parametrize("action", [Discrete(3), MultiDiscrete((2, 3)), Continuous(2, -1.0, 1.0)], ids=str)

@@ -58,7 +58,7 @@ def test_a_microbatch_is_the_largest_divisor_that_fits() -> None:
 def test_what_does_not_divide_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(RequestError, match=told) as caught:
         layout_of(**{**SMALL, **changes})
-    assert caught.value.rule in ("layout", "number-range")
+    assert caught.value.rule in ("layout", "whole-number")
 
 
 def parameters(**changes: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from rollshape.errors import RequestError
 from rollshape.training.reproduce import reproduce
 from rollshape.training.run import train
 from rollshape.training.setup import new_driver, plan_run
-from rollshape.training.spec import Spec
+from rollshape.training.spec import Spec, checked_spec
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1", "algo": "ppo-ewma", "num_envs": 8, "num_steps": 16, "num_minibatches": 2, "num_epochs": 2,
@@ -116,4 +116,4 @@ def test_it_trains_and_repeats(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{"proximal_decay": 1.0}, {"advantage_decay": -0.1}], ids=str)
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match=next(iter(changes))):
-        new(**changes)
+        checked_spec(**{**SMALL, **changes})

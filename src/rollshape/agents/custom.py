@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ from jax import Array
 from rollshape.agents.distributions import distribution_for
 from rollshape.envs.spaces import Action, Observation
 from rollshape.errors import RequestError
+from rollshape.formatting import short_repr
 
 NetworkSource = eqx.Module | Callable[[Array, Observation, Action], eqx.Module]
 SIGNATURE = (
@@ -26,6 +27,7 @@ class CustomNetwork(eqx.Module):
 
     parameters: Any
     constants: Any = eqx.field(static=True)
+    shares_layers: ClassVar[bool] = True  # for all we know
 
     @property
     def module(self) -> Any:
@@ -45,6 +47,8 @@ class CustomNetwork(eqx.Module):
 
 def adapt_network(source: Any, key: Array, observation: Observation, action: Action) -> CustomNetwork:
     """Return the network of a module, or of a function (key, observation, action) → module; check what it returns."""
+    if not callable(source):
+        raise RequestError("network", f"network is {short_repr(source)}, neither a module nor a function.", SIGNATURE)
     module = source if isinstance(source, eqx.Module) else source(key, observation, action)
     if not isinstance(module, eqx.Module) or not callable(module):
         raise RequestError("network", f"network gives a {type(module).__name__}, not an Equinox module.", SIGNATURE)

@@ -18,12 +18,16 @@ class PolicyLoss(NamedTuple):
 
 
 def ppo_policy_loss(log_prob: Array, old_log_prob: Array, advantages: Array, clip_range: float) -> PolicyLoss:
-    """Return −min(r·A, clip(r, 1−ε, 1+ε)·A), r = π/π_old (Schulman et al. 2017)."""
+    """Return −min(r·A, clip(r, 1−ε, 1+ε)·A), r = π/π_old (Schulman et al. 2017).
+
+    The minimum is A·min(r, 1+ε) where A ≥ 0, and A·max(r, 1−ε) elsewhere: one select, and one for the derivative.
+    """
     log_ratio = log_prob - old_log_prob
     ratio = jnp.exp(log_ratio)
-    clipped = jnp.clip(ratio, 1.0 - clip_range, 1.0 + clip_range)
+    bound = jnp.where(advantages >= 0, 1.0 + clip_range, 1.0 - clip_range)
+    is_inside = jnp.where(advantages >= 0, ratio < bound, ratio > bound)
     return PolicyLoss(
-        loss=-jnp.minimum(ratio * advantages, clipped * advantages),
+        loss=-jnp.where(is_inside, ratio, bound) * advantages,
         approx_kl=(ratio - 1.0) - log_ratio,
         clipped=(jnp.abs(ratio - 1.0) > clip_range).astype(jnp.float32),
         ratio=ratio,

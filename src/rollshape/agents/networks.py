@@ -17,7 +17,7 @@ from jax import Array
 from rollshape.agents.activations import ACTIVATIONS, Activation, ActivationName, tanh
 from rollshape.agents.arrays import namespace
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
-from rollshape.geometry.memory import picture_layers
+from rollshape.geometry.network import picture_layers
 
 IMAGE_AXES = 3
 
@@ -180,6 +180,11 @@ class ActorCritic(eqx.Module):
             ACTIVATIONS[activation],
         )
         self.log_std = jnp.zeros(action.dim) if isinstance(action, Continuous) else None
+
+    @property
+    def shares_layers(self) -> bool:
+        """Whether actor and critic share an encoder."""
+        return self.encoder is not None
 
     @property
     def activation(self) -> Activation:

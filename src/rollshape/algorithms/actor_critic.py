@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,13 +16,15 @@ from rollshape.agents.custom import adapt_network
 from rollshape.agents.distributions import distribution_for
 from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import Moments, standardize
-from rollshape.agents.policy import Policy
+from rollshape.agents.policy import Act, Policy
 from rollshape.agents.returns import gae, next_values
 from rollshape.algorithms.base import Algorithm, Rollout, State, flatten_steps
 from rollshape.algorithms.parallel import FlatParameters, Parallel, choose_layout, reserve_devices
 from rollshape.algorithms.settings import CommonSettings
 from rollshape.envs.spaces import Action, Observation
+from rollshape.geometry.layout import bulk_steps
 from rollshape.geometry.plan import Plan
+from rollshape.geometry.values import FINITE, NOT_NEGATIVE, POSITIVE
 
 # Weights are drawn by one program: as single operations a cold start would compile dozens of them.
 _new_network: Any = jax.jit(ActorCritic, static_argnums=(1, 2, 3, 4))
@@ -33,9 +36,9 @@ class OnPolicySettings(CommonSettings):
 
     activation: Annotated[ActivationName, "activation of the hidden layers"] = "tanh"
     anneal_lr: Annotated[bool, "decay the learning rate linearly to zero"] = False
-    entropy_coef: Annotated[float, "entropy bonus coefficient"] = 0.0
-    value_coef: Annotated[float, "coefficient of mean((V − R)²)"] = 0.5
-    max_grad_norm: Annotated[float | None, "clip of the global gradient norm"] = 0.5
+    entropy_coef: Annotated[float, "entropy bonus coefficient", FINITE] = 0.0
+    value_coef: Annotated[float, "coefficient of mean((V − R)²)", NOT_NEGATIVE] = 0.5
+    max_grad_norm: Annotated[float | None, "clip of the global gradient norm", POSITIVE] = 0.5
     normalize_advantages: Annotated[
         Literal["minibatch", "rollout", "off"], "samples over which advantages are normalized"
     ] = "minibatch"
@@ -89,21 +92,11 @@ class ActorCriticAlgorithm(Algorithm):
     def policy(self, state: State, moments: Moments | None = None) -> Policy:
         return Policy(state.network, moments, self.distribution)
 
-    def act(self, state: State, observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
-        outputs, value = state.network(observation)
-        action = self.distribution.select(outputs, noise)
-        return action, {"log_prob": self.distribution.log_prob(outputs, action), "value": value}
+    def act_fn(self, state: State) -> Act:
+        return self.policy(state).act_fn()
 
     def complete(self, state: State, rollout: Rollout, last_observation: Array) -> Rollout:
-        network, observation = state.network, rollout.observation
-        # Images one step at a time: the convolution patches of all steps together take gigabytes.
-        is_image = getattr(network, "encoder", None) is not None
-        outputs, value = jax.lax.map(network, observation) if is_image else network(observation)
-        return rollout._replace(
-            log_prob=self.distribution.log_prob(outputs, rollout.action),
-            value=value,
-            last_value=self.policy(state).value(last_observation),
-        )
+        return complete_rollout(self.policy(state), rollout, last_observation)
 
     def advantages(self, rollout: Rollout, gae_lambda: float | Array | None = None) -> tuple[Array, Array]:
         """Generalized advantage estimation; the value targets are A + V."""
@@ -136,10 +129,39 @@ class ActorCriticAlgorithm(Algorithm):
 
     def explained_variance(self, rollout: Rollout, returns: Array) -> Array:
         """Return 1 − Var(R − V)/Var(R), NaN where the returns do not vary."""
-        total, residual = (
-            self.parallel.moments(x, (0, 1), rollout.valid).variance for x in (returns, returns - rollout.value)
-        )
+        both = jnp.stack([returns, returns - rollout.value], axis=-1)
+        total, residual = self.parallel.moments(both, (0, 1), rollout.valid).variance
         return jnp.where(total > 0, 1.0 - residual / total, jnp.nan)
+
+
+def complete_rollout(policy: Policy, rollout: Rollout, last_observation: Array) -> Rollout:
+    """Fill in log_prob and value, and last_value if it is missing; observations are as the network reads them."""
+    network, outputs, value = policy.network, rollout.outputs, rollout.value
+    if value is None and outputs is None:
+        outputs, value = over_steps(network, network, rollout.observation)
+    elif value is None:
+        value = over_steps(network, network.value, rollout.observation)
+    nothing: Any = None
+    return rollout._replace(
+        outputs=nothing,
+        log_prob=policy.distribution.log_prob(outputs, rollout.action),
+        value=value,
+        last_value=network.value(last_observation) if rollout.last_value is None else rollout.last_value,
+    )
+
+
+def over_steps(network: Any, function: Callable[[Array], Any], observation: Array) -> Any:
+    """Return what a function computes of observations [T, N, …], in groups of steps that limit its memory.
+
+    Images come one step at a time: the convolution patches of all steps together take gigabytes.
+    """
+    num_steps, num_envs = observation.shape[:2]
+    is_image = getattr(network, "encoder", None) is not None
+    size = 1 if is_image else bulk_steps(num_envs, num_steps)
+    if size == num_steps:
+        return function(observation)
+    groups = observation.reshape(num_steps // size, size, *observation.shape[1:])
+    return jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), jax.lax.map(function, groups))
 
 
 def flatten_samples(rollout: Rollout, advantages: Array, returns: Array) -> Samples:

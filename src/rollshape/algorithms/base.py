@@ -1,7 +1,7 @@
 """What an algorithm is: a few functions of arrays that the drivers in `training` call.
 
     init(key)                          → state          parameters, optimizer, anything carried
-    act(state, observation, noise)     → action, extras extras are stored in the rollout (log_prob, value)
+    act_fn(state)                      → act            act(observation, noise) → action, extras for the rollout
     update(state, rollout, key)        → state, info    all epochs and minibatches of one update
     advantages(rollout, gae_lambda)    → A, targets     what weighs the scores; also what the gradient lab uses
 
@@ -21,7 +21,7 @@ from jax import Array
 
 from rollshape.agents.distributions import ActionDistribution
 from rollshape.agents.normalizer import Moments
-from rollshape.agents.policy import Policy
+from rollshape.agents.policy import Act, Policy
 from rollshape.algorithms.parallel import Parallel
 from rollshape.algorithms.settings import CommonSettings
 from rollshape.envs.spaces import Action, Observation
@@ -35,7 +35,7 @@ _absent: Any = None
 class Rollout(NamedTuple):
     """N environments × T steps, time-major [T, N, …], and the value after the last step, [N].
 
-    Algorithms that bootstrap from a critic while collecting fill log_prob and the values; those with a replay buffer
+    Algorithms with a critic fill log_prob and the values, when all steps are collected; those with a replay buffer
     fill final_observation and store true rewards. The fields of the others are None.
     """
 
@@ -47,6 +47,7 @@ class Rollout(NamedTuple):
     steps: Array  # of the episode before the action: its phase
     episode_return: Array  # where the episode ends
     episode_length: Array
+    outputs: Array = _absent  # of the policy, as long as log_prob is not computed from them
     log_prob: Array = _absent
     value: Array = _absent
     final_value: Array = _absent  # V(final observation) where truncated, else 0
@@ -78,8 +79,11 @@ class Algorithm(ABC):
         """Return the state before the first update."""
 
     @abstractmethod
-    def act(self, state: State, observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
-        """Return actions for observations [N, …], and what else the rollout stores of this step, by field."""
+    def act_fn(self, state: State) -> Act:
+        """Return a function (observations [N, …], noise) → (actions, what else the rollout stores of this step).
+
+        It is called at every step of a rollout; what does not depend on the step is computed here, once.
+        """
 
     @abstractmethod
     def update(self, state: State, rollout: Rollout, key: Array) -> tuple[State, Info]:
@@ -98,7 +102,7 @@ class Algorithm(ABC):
         raise NotImplementedError(f"{type(self).__name__} learns from a replay buffer: a rollout has no advantages.")
 
     def complete(self, state: State, rollout: Rollout, last_observation: Array) -> Rollout:
-        """Fill in what `act` would have stored, for a rollout that was collected outside a compiled program."""
+        """Fill in what the network says of all steps; `last_observation` [N, …] is as the network reads it."""
         del state, last_observation
         return rollout
 
@@ -110,7 +114,7 @@ class Algorithm(ABC):
         return {}
 
     def acting_state(self, state: State) -> State:
-        """Return the part of the state that `act` reads: a host driver passes it to a program at every step."""
+        """Return the part of the state that `act_fn` reads: a host driver passes it to a program at every step."""
         return state
 
     def forget_episodes(self, state: State) -> State:

@@ -24,12 +24,12 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from rollshape.agents.normalizer import Moments, compute_moments
-from rollshape.algorithms.shuffle import permutation
+from rollshape.algorithms.shuffle import draw_salts, permutation_by
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError
 from rollshape.geometry.divisors import divisors
 from rollshape.geometry.layout import auto_microbatch, auto_shards
-from rollshape.geometry.memory import network_size
+from rollshape.geometry.network import network_size
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.request import Request
 
@@ -83,7 +83,7 @@ def choose_layout(
     part = plan.minibatch_size // shards
     if isinstance(microbatch_size, str):
         request = Request(obs_shape=observation.shape, hidden_sizes=hidden_sizes)
-        microbatch = auto_microbatch(network_size(request, num_outputs, 1)[1], part)
+        microbatch = auto_microbatch(network_size(request, num_outputs, 1).activations, part)
     else:
         microbatch = microbatch_size
     if part % microbatch:
@@ -131,10 +131,14 @@ class Parallel:
 
     def index(self) -> Array:
         """Return the index of this shard."""
+        if self.num_shards == 1:
+            return jnp.zeros((), jnp.int32)
         return jax.lax.axis_index(AXIS)
 
     def sum(self, tree: Any) -> Any:
         """Sum over the shards, in the order of their indices."""
+        if self.num_shards == 1:  # an exchange with nobody still copies
+            return tree
 
         def one(x: Array) -> Any:
             parts = jax.lax.all_gather(x, AXIS)
@@ -144,6 +148,8 @@ class Parallel:
 
     def gather(self, x: Array) -> Array:
         """Concatenate the shards' parts along the first axis, in the order of their indices."""
+        if self.num_shards == 1:
+            return x
         parts: Array = jax.lax.all_gather(x, AXIS, tiled=True)
         return parts
 
@@ -151,7 +157,11 @@ class Parallel:
         """Return mean and variance over the given axes and over all shards."""
         return compute_moments(self.sum, x, axes, valid)
 
-    def minibatch_indices(self, key: Array, plan: Plan) -> Array:
+    def shuffle_salts(self, keys: Array) -> Array:
+        """Return what determines this shard's shuffles, for the keys of all epochs [E]: [E, …]."""
+        return jax.vmap(lambda key: draw_salts(jax.random.fold_in(key, self.index())))(keys)
+
+    def minibatch_indices(self, salts: Array, plan: Plan) -> Array:
         """Return the samples of each minibatch of one shuffled epoch, [K, M/S] indices into this shard's samples.
 
         A single minibatch of all samples needs no shuffle.
@@ -159,7 +169,7 @@ class Parallel:
         size, part = plan.rollout_size // self.num_shards, plan.minibatch_size // self.num_shards
         used = plan.num_minibatches * part
         in_order = plan.num_minibatches == 1 and used == size
-        order = jnp.arange(size) if in_order else permutation(jax.random.fold_in(key, self.index()), size)[:used]
+        order = jnp.arange(size) if in_order else permutation_by(salts, size)[:used]
         return order.reshape(plan.num_minibatches, part)
 
     def mean_gradient(
@@ -177,11 +187,11 @@ class Parallel:
         def total(vector: Array, samples: Any) -> tuple[Array, Array]:
             losses, metrics = loss(parameters.unravel(vector), samples)
             structure.append(type(metrics))
-            if samples.valid is None:
-                count = jnp.asarray(losses.size, jnp.float32)
-                return losses.sum(), jnp.stack([*(column.sum() for column in metrics), count])
-            mask = samples.valid.astype(jnp.float32)
-            return (losses * mask).sum(), jnp.stack([*((column * mask).sum() for column in metrics), mask.sum()])
+            mask = None if samples.valid is None else samples.valid.astype(jnp.float32)
+            count = jnp.asarray(losses.size, jnp.float32) if mask is None else mask.sum()
+            # Summed one by one: as rows of one matrix they would be computed without vector instructions.
+            loss_sum, *metric_sums = (_masked_sum(column, mask) for column in (losses, *metrics))
+            return loss_sum, jnp.stack([*metric_sums, count])
 
         def sums(samples: Any) -> Array:
             (_, metrics), gradient = jax.value_and_grad(total, has_aux=True)(parameters.vector, samples)
@@ -198,10 +208,16 @@ class Parallel:
 
     def place(self, tree: Any, specs: Any) -> Any:
         """Move a tree to the devices that compute it."""
+        if self.num_shards > 1:  # through NumPy: a device compiles a program for every shape that it slices
+            tree = jax.device_get(tree)
         shardings = jax.tree.map(
             lambda spec: NamedSharding(self._mesh, spec), specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
         )
         return jax.device_put(tree, shardings)
+
+
+def _masked_sum(values: Array, mask: Array | None) -> Array:
+    return (values if mask is None else values * mask).sum()
 
 
 def _over_microbatches(sums: Callable[[Any], Array], samples: Any, size: int) -> Array:

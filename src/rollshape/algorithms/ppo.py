@@ -22,6 +22,7 @@ from rollshape.algorithms.base import Rollout, mean_of, mean_of_finite, means_by
 from rollshape.algorithms.parallel import FlatParameters, flatten
 from rollshape.algorithms.settings import CommonSettings
 from rollshape.errors import RequestError
+from rollshape.geometry.values import POSITIVE
 
 MEANS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm")
 LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learning rate, as in rl_games
@@ -31,7 +32,7 @@ LOWEST_RATE, HIGHEST_RATE, RATE_FACTOR = 1e-6, 1e-2, 1.5  # of an adaptive learn
 class ClipSettings(OnPolicySettings):
     """What PPO and PPO-EWMA share."""
 
-    clip_range: Annotated[float, "PPO: clip range ε of the probability ratio"] = 0.2
+    clip_range: Annotated[float, "PPO: clip range ε of the probability ratio", POSITIVE] = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,8 @@ class PPOSettings(ClipSettings):
     """Settings of PPO only."""
 
     clip_value: Annotated[bool, "PPO: clip the value loss by ε, too"] = False
-    target_kl: Annotated[float | None, "PPO: stop the epochs of an update when approx_kl exceeds this"] = None
-    adaptive_kl: Annotated[float | None, "PPO: adapt the learning rate per minibatch towards this KL"] = None
+    target_kl: Annotated[float | None, "PPO: stop the epochs of an update when approx_kl exceeds this", POSITIVE] = None
+    adaptive_kl: Annotated[float | None, "PPO: adapt the learning rate per minibatch towards this KL", POSITIVE] = None
 
 
 class PPOState(NamedTuple):
@@ -116,18 +117,21 @@ class PPO(ActorCriticAlgorithm):
     def train_epochs(self, learner: Any, samples: Samples, key: Array) -> tuple[Any, PPOMetrics, Array]:
         """Return the learner after all epochs, and metrics and gradient norms of its steps, [epochs, minibatches]."""
 
-        def epoch(learner: Any, key: Array) -> tuple[Any, tuple[PPOMetrics, Array]]:
-            indices = self.parallel.minibatch_indices(key, self.plan)  # [K, M]
+        def epoch(learner: Any, salts: Array) -> tuple[Any, Array]:
+            indices = self.parallel.minibatch_indices(salts, self.plan)  # [K, M]
             advantages = self.minibatch_advantages(samples, indices)
 
-            def minibatch(learner: Any, chosen: tuple[Array, Array]) -> tuple[Any, tuple[PPOMetrics, Array]]:
+            def minibatch(learner: Any, chosen: tuple[Array, Array]) -> tuple[Any, Array]:
                 batch: Samples = jax.tree.map(lambda x: x[chosen[0]], samples)
-                return self.gradient_step(learner, batch._replace(advantage=chosen[1]))
+                learner, metrics, norm = self.gradient_step(learner, batch._replace(advantage=chosen[1]))
+                return learner, jnp.stack([*metrics, norm])  # the loop stores one row
 
             return jax.lax.scan(minibatch, learner, (indices, advantages))
 
-        learner, (steps, norms) = jax.lax.scan(epoch, learner, jax.random.split(key, self.plan.num_epochs))
-        return learner, steps, norms
+        salts = self.parallel.shuffle_salts(jax.random.split(key, self.plan.num_epochs))
+        learner, rows = jax.lax.scan(epoch, learner, salts)
+        *columns, norms = jnp.moveaxis(rows, -1, 0)
+        return learner, PPOMetrics(*columns), norms
 
     def minibatch_advantages(self, samples: Samples, indices: Array) -> Array:
         """Return the advantages of each minibatch [K, M], normalized within it (one exchange between shards)."""
@@ -138,18 +142,19 @@ class PPO(ActorCriticAlgorithm):
         moments = self.parallel.moments(advantages, (1,), valid)
         return standardize(jax.tree.map(lambda x: x[:, None], moments), advantages)
 
-    def gradient_step(self, learner: Learner, batch: Samples) -> tuple[Learner, tuple[PPOMetrics, Array]]:
-        """Make one step of Adam on a minibatch; none once target_kl has stopped the update."""
+    def gradient_step(self, learner: Learner, batch: Samples) -> tuple[Learner, PPOMetrics, Array]:
+        """Make one step of Adam on a minibatch, none once target_kl has stopped the update; return also its metrics
+        and gradient norm."""
         gradient, metrics = self.parallel.mean_gradient(self.loss, learner.parameters, batch)
         norm = gradient_norm(gradient)
         rate = self.adapted_rate(learner.learning_rate, metrics.approx_kl)
         parameters, optimizer = self.adam_step(learner.parameters, learner.optimizer, gradient, rate)
         stepped = Learner(parameters, optimizer, rate, learner.stopped)
         if self.spec.target_kl is None:
-            return stepped, (metrics, norm)
+            return stepped, metrics, norm
         stopped = learner.stopped | (metrics.approx_kl > self.spec.target_kl)
         kept: Learner = jax.tree.map(lambda old, new: jnp.where(stopped, old, new), learner, stepped)
-        return kept._replace(stopped=stopped), (metrics, norm)
+        return kept._replace(stopped=stopped), metrics, norm
 
     def loss(self, network: Any, batch: Samples) -> tuple[Array, PPOMetrics]:
         """Return the loss of each sample, and what is reported of it."""

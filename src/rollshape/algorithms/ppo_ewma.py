@@ -29,9 +29,9 @@ from rollshape.algorithms.actor_critic import Samples, flatten_samples, gradient
 from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import FlatParameters, flatten
 from rollshape.algorithms.ppo import PPO, ClipSettings, PPOInfo, PPOMetrics
-from rollshape.errors import RequestError
 from rollshape.geometry.minibatch import minibatch_at
 from rollshape.geometry.plan import Plan
+from rollshape.geometry.values import COUNT, DECAY
 
 BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
 
@@ -40,13 +40,14 @@ BETA_1, BETA_2 = 0.9, 0.999  # Adam's, at the reference size
 class PPOEWMASettings(ClipSettings):
     """Settings of PPO-EWMA only."""
 
-    proximal_decay: Annotated[float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average"] = (
-        0.889
-    )
-    advantage_decay: Annotated[float, "PPO-EWMA: decay per update of the advantages' mean and variance"] = 0.0
+    proximal_decay: Annotated[
+        float, "PPO-EWMA: decay per gradient step of the proximal policy's moving average", DECAY
+    ] = 0.889
+    advantage_decay: Annotated[float, "PPO-EWMA: decay per update of the advantages' mean and variance", DECAY] = 0.0
     reference_rollout_size: Annotated[
         int | None,
         "PPO-EWMA: rollout size the settings were tuned for; learning rate, Adam betas and decays are rescaled from it",
+        COUNT,
     ] = None
 
 
@@ -90,9 +91,6 @@ class PPOEWMA(PPO):
     Settings = PPOEWMASettings
 
     def __init__(self, spec: Any, plan: Plan, *args: Any, **options: Any) -> None:
-        for name in ("proximal_decay", "advantage_decay"):
-            if not 0 <= getattr(spec, name) < 1:
-                raise RequestError("number-range", f"{name} must lie in [0, 1), got {getattr(spec, name)!r}.")
         reference = spec.reference_rollout_size or plan.rollout_size
         tuned = minibatch_at(reference, spec.minibatch_size, spec.num_minibatches)
         ratio = plan.minibatch_size / tuned
@@ -143,7 +141,7 @@ class PPOEWMA(PPO):
     def minibatch_advantages(self, samples: Samples, indices: Array) -> Array:
         return samples.advantage[indices]
 
-    def gradient_step(self, learner: Any, batch: Samples) -> tuple[Any, tuple[PPOMetrics, Array]]:
+    def gradient_step(self, learner: Any, batch: Samples) -> tuple[Any, PPOMetrics, Array]:
         """Make one step of Adam on a minibatch, then move the proximal policy."""
         proximal = learner.parameters.unravel(learner.proximal)
         gradient, metrics = self.parallel.mean_gradient(
@@ -153,7 +151,7 @@ class PPOEWMA(PPO):
         weight = self.spec.proximal_decay * learner.proximal_weight + 1
         average = learner.proximal + (parameters.vector - learner.proximal) / weight
         stepped = EWMALearner(parameters, optimizer, learner.learning_rate, average, weight)
-        return stepped, (metrics, gradient_norm(gradient))
+        return stepped, metrics, gradient_norm(gradient)
 
     def proximal_loss(self, proximal: Any, network: Any, batch: Samples) -> tuple[Array, PPOMetrics]:
         """Return the loss of each sample, and what is reported of it: ratios are to the behavior policy, clip fraction

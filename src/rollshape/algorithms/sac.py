@@ -20,7 +20,7 @@ from jax import Array
 
 from rollshape.agents import soft
 from rollshape.agents.normalizer import Moments
-from rollshape.agents.policy import Policy
+from rollshape.agents.policy import Act, Policy
 from rollshape.algorithms.base import Algorithm, Rollout, mean_of
 from rollshape.algorithms.parallel import Layout, Parallel
 from rollshape.algorithms.replay import (
@@ -38,6 +38,7 @@ from rollshape.algorithms.settings import CommonSettings
 from rollshape.envs.spaces import Action, Observation
 from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan
+from rollshape.geometry.values import DECAY
 
 _new_agent: Any = jax.jit(soft.new_soft_agent, static_argnums=(1, 2, 3, 4))
 
@@ -46,7 +47,7 @@ _new_agent: Any = jax.jit(soft.new_soft_agent, static_argnums=(1, 2, 3, 4))
 class SACSettings(CommonSettings):
     """Settings of SAC only; its sizes are planned."""
 
-    polyak: Annotated[float, "SAC, RRD: target ← polyak·target + (1 − polyak)·critic per gradient step"] = 0.995
+    polyak: Annotated[float, "SAC, RRD: target ← polyak·target + (1 − polyak)·critic per gradient step", DECAY] = 0.995
 
 
 class SACState(NamedTuple):
@@ -129,10 +130,13 @@ class SAC(Algorithm):
     def policy(self, state: SACState, moments: Moments | None = None) -> Policy:
         return Policy(state.agent, moments, self.distribution)
 
-    def act(self, state: SACState, observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
-        action = self.distribution.select(state.agent.actor(observation)[0], noise)
-        uniform = soft.random_actions(self.distribution, noise)
-        return jnp.where(state.iterations < self.warm_up, uniform, action), {}
+    def act_fn(self, state: SACState) -> Act:
+        def act(observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
+            action = self.distribution.select(state.agent.actor(observation)[0], noise)
+            uniform = soft.random_actions(self.distribution, noise)
+            return jnp.where(state.iterations < self.warm_up, uniform, action), {}
+
+        return act
 
     def update(self, state: SACState, rollout: Rollout, key: Array) -> tuple[SACState, Any]:
         buffer = store(state.buffer, rollout)

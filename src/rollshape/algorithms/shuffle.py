@@ -16,10 +16,19 @@ ROUNDS = 8
 
 def permutation(key: Array, size: int) -> Array:
     """Return a random order of 0 … size−1."""
+    return permutation_by(draw_salts(key), size)
+
+
+def draw_salts(key: Array) -> Array:
+    """Return what determines a permutation, [ROUNDS]; a loop over epochs draws those of all epochs beforehand."""
+    return jax.random.bits(key, (ROUNDS,), jnp.uint32)
+
+
+def permutation_by(salts: Array, size: int) -> Array:
+    """Return the order of 0 … size−1 that the salts determine."""
     bits = max(2, (size - 1).bit_length())
     low = bits // 2
     masks = (jnp.uint32((1 << (bits - low)) - 1), jnp.uint32((1 << low) - 1))
-    salts = jax.random.bits(key, (ROUNDS,), jnp.uint32)
 
     def scramble(x: Array) -> Array:
         left, right = x >> low, x & masks[1]
