@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from rollshape.training.setup import open_run
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1", "num_envs": 8, "num_steps": 16, "num_epochs": 2, "total_timesteps": 8 * 16 * 30,
-    "hidden_sizes": (16,), "log_every": 2, "checkpoint_every": 4,
+    "hidden_sizes": (32,), "log_every": 2, "checkpoint_every": 4,
 }  # fmt: skip
 
 
@@ -140,7 +141,7 @@ def test_a_full_disk_is_one_message_and_costs_nothing(
 
     def fill_up(row: dict[str, Any], _: Any) -> None:
         if row["update"] == update:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (smallest - 1 if spare else 1, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (smallest - 100 if spare else 1, resource.RLIM_INFINITY))
 
     out = tmp_path / "x"
     try:
@@ -153,7 +154,7 @@ def test_a_full_disk_is_one_message_and_costs_nothing(
     assert "free there" in caught.value.message
     assert "--resume" in caught.value.fix
     assert [path.name for path in sorted(out.rglob("*")) if path.is_file()] == [
-        "000000004.eqx", "000000008.eqx", "metrics.jsonl", "run.json",
+        ".lock", "000000004.eqx", "000000008.eqx", "metrics.jsonl", "run.json",
     ]  # fmt: skip
     assert RunDirectory(out).read()["status"] == status
     assert train(out=out, resume=True, **SMALL).status == "done"
@@ -226,6 +227,21 @@ def test_a_torn_run_json_is_one_message(text: str, tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=r"run\.json"):
             act()
     assert (tmp_path / "run.json").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_envs", "8"), ("minibatch_size", 0), ("rollout_size", 7), ("num_epochs", None), ("memory", 3)],
+)
+def test_a_plan_that_is_none_is_one_message(unbroken: Run, tmp_path: Path, name: str, value: Any) -> None:
+    """Even where the checksum of run.json is valid."""
+    shutil.copytree(unbroken.path, tmp_path / "run")
+    directory = RunDirectory(tmp_path / "run")
+    document = directory.read()
+    document["plan"][name] = value
+    directory.write(document)
+    with pytest.raises(RequestError, match="does not hold a valid plan"):
+        open_run(directory.path)
 
 
 def test_a_loss_that_is_not_finite_is_diverged_with_the_last_good_checkpoint(tmp_path: Path) -> None:

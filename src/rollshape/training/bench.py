@@ -6,17 +6,16 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rollshape.agents.networks import ActorCritic
-from rollshape.algorithms.parallel import reserve_devices
-from rollshape.envs.registry import kind, make
-from rollshape.errors import RequestError
-from rollshape.training.compiled_driver import CompiledDriver
+from rollshape.envs.access import EnvAccess
+from rollshape.envs.registry import kind
 from rollshape.training.peers import installed, speed_of
-from rollshape.training.spec import Spec
+from rollshape.training.speed import NUM_EPOCHS, TrainingTimer, env_facts, new_spec, quartiles
 
 SIDE = 2048
 
@@ -24,14 +23,20 @@ SIDE = 2048
 class Bench(NamedTuple):
     """Speed of one shape, the median of its intervals; utilisation counts matrix products only, forward and backward.
 
-    Each interval is compared with the matrix rate measured just before it, because that rate drifts.
+    Each interval is compared with the matrix rate measured just before it, because that rate drifts. `low` and `high`
+    are the quartiles of the intervals.
     """
 
     shape: str
     sps: int
+    sps_low: int
+    sps_high: int
     compile_s: float
     utilisation: float
+    utilisation_low: float
+    utilisation_high: float
     gemm_gflops: float
+    intervals: int
     peers: dict[str, float]  # steps/s of other libraries at the same shape, where they are installed
 
 
@@ -54,39 +59,43 @@ def flops_per_step(model: ActorCritic, num_epochs: int) -> float:
     return float(2 * sum(matrix.size for matrix in matrices) * (1 + 3 * num_epochs))
 
 
-def bench(env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.executable) -> Iterator[Bench]:
-    """Time each shape with 4 epochs, 4 minibatches and 64-64 networks; also SB3 and sbx where `python` has them."""
-    if kind(env_id) == "host":
-        raise RequestError("environment", "bench times functional environments.", "See benchmarks/host.py for others.")
-    reserve_devices()
+def bench(
+    env_id: str, shapes: Sequence[str], seconds: float, python: str = sys.executable, access: EnvAccess | None = None
+) -> Iterator[Bench]:
+    """Time each shape with 4 epochs, 4 minibatches and 64-64 networks.
+
+    SB3 and sbx are timed, too, where `python` has them and the environment is both functional and Gymnasium's.
+    """
+    access = access or EnvAccess()
+    specs = [new_spec(env_id, shape) for shape in shapes]
+    facts = env_facts(env_id, access)
+    plans = [spec.plan(**facts) for spec in specs]  # all of them, so that an error comes before the first measurement
+    libraries = installed(python) if _is_in_gymnasium(env_id) else []
     gemm_rate()  # the first product starts the threads
-    for shape in shapes:
-        num_envs, num_steps = _parse_shape(shape)
-        spec = Spec(env=env_id, num_envs=num_envs, num_steps=num_steps, num_minibatches=4, num_epochs=4,
-                    total_timesteps=2**40, entropy_coef=0.01)  # fmt: skip
-        driver = CompiledDriver(spec, spec.plan(), make(env_id), max(1, 100_000 // (num_envs * num_steps)))
-        state = driver.start()
-        started = time.perf_counter()
-        driver.compile(state)
-        compile_s = time.perf_counter() - started
-        times: list[float] = []
+    for shape, spec, plan in zip(shapes, specs, plans, strict=True):
         rates: list[float] = []
-        flops = flops_per_step(state.learner.network, 4)
-        while sum(times) < seconds:
-            rates.append(gemm_rate())
-            state, _, spent = driver.advance(state, driver.interval)
-            times.append(sum(spent))
-        steps = driver.interval * num_envs * num_steps
-        used = statistics.median(steps * flops / (spent_s * rate) for spent_s, rate in zip(times, rates, strict=True))
-        peers = {name: speed_of(name, env_id, num_envs, num_steps, python) for name in installed(python)}
+        with closing(TrainingTimer(spec, plan, seconds, access)) as timer:
+            speeds = timer.time_intervals(seconds, lambda: rates.append(gemm_rate()))  # noqa: B023
+        flops = flops_per_step(timer.network, NUM_EPOCHS)
+        speed = quartiles(speeds)
+        used = quartiles([sps * flops / rate for sps, rate in zip(speeds, rates, strict=True)])
         yield Bench(
-            shape, round(steps / statistics.median(times)), compile_s, used, statistics.median(rates) / 1e9, peers
+            shape=shape,
+            sps=round(speed.median),
+            sps_low=round(speed.low),
+            sps_high=round(speed.high),
+            compile_s=timer.compile_s,
+            utilisation=used.median,
+            utilisation_low=used.low,
+            utilisation_high=used.high,
+            gemm_gflops=statistics.median(rates) / 1e9,
+            intervals=len(rates),
+            peers={name: speed_of(name, env_id, plan.num_envs, plan.num_steps, python) for name in libraries},
         )
 
 
-def _parse_shape(shape: str) -> tuple[int, int]:
-    try:
-        num_envs, num_steps = (int(part) for part in shape.lower().replace("×", "x").split("x"))
-    except ValueError:
-        raise RequestError("flags", f"{shape!r} is not a shape.", "Write NxT, such as 64x128.") from None
-    return num_envs, num_steps
+def _is_in_gymnasium(env_id: str) -> bool:
+    """Return whether other libraries can create a functional environment by the same id."""
+    import gymnasium
+
+    return kind(env_id) == "functional" and env_id in gymnasium.registry

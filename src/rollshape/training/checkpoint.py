@@ -1,35 +1,78 @@
-"""Checkpoints: written to a temporary name, synced, renamed; arrays only, nothing that could be executed."""
+"""Checkpoints: one file each, arrays only, written in one step and verified by a checksum before anything is loaded.
+
+a JSON line     {"update": …, "metrics": [size, sha256], "snapshot": [names]}
+arrays          the leaves of the state, then those of the snapshot, in NumPy's format
+32 bytes        SHA-256 of everything before them
+"""
 
 from __future__ import annotations
 
-import io
+import hashlib
+import json
+import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import equinox as eqx
 import numpy as np
 
+from rollshape.checksums import Extent, digest_file
 from rollshape.envs.host import Snapshot
 from rollshape.errors import RequestError
-from rollshape.files import atomic_write, disk_errors
+from rollshape.files import WriteOnlyFile, atomic_write, disk_errors
 
-SUFFIX, SNAPSHOT_SUFFIX = ".eqx", ".npz"
+SUFFIX = ".eqx"
+DAMAGED_SUFFIX = ".damaged"
+LONGEST_HEADER = 1 << 20  # bytes
+DIGEST_SIZE = hashlib.sha256().digest_size
 
 
-def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None) -> Path:
-    """Write the state to `folder/000000123.eqx`; a crash leaves the file complete or absent.
+class DamagedCheckpoint(RequestError):
+    """The file is not what was written: its checksum does not match."""
 
-    A snapshot of host environments goes to a second file, which is written first: a state never lacks it.
-    """
+    def __init__(self, path: Path) -> None:
+        others = ", ".join(str(update_of(other)) for other in stored(path.parent) if other != path)
+        super().__init__(
+            "checkpoint",
+            f"{path} is damaged: its checksum does not match.",
+            f"Use another checkpoint of the run: it has {others}." if others else "Train the run again.",
+        )
+
+
+class Contents(NamedTuple):
+    """What a checkpoint stores: the state, the snapshot of host environments, the metrics up to its update."""
+
+    state: Any
+    snapshot: Snapshot | None
+    metrics: Extent
+
+
+class _HashingFile:
+    """Hashes what is written to a file."""
+
+    def __init__(self, file: WriteOnlyFile) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+
+NO_METRICS = Extent(0, hashlib.sha256().hexdigest())
+
+
+def save(folder: Path, update: int, state: Any, snapshot: Snapshot | None = None, metrics: Extent = NO_METRICS) -> Path:
+    """Write `folder/000000123.eqx`; a crash leaves the file complete or absent."""
     target = _path(folder, update)
-    if snapshot is not None:
-        with atomic_write(target.with_suffix(SNAPSHOT_SUFFIX)) as file:
-            archive = io.BytesIO()  # a zip file seeks
-            np.savez(archive, **snapshot)  # type: ignore[arg-type]
-            file.write(archive.getvalue())
+    header = {"update": update, "metrics": metrics, "snapshot": None if snapshot is None else list(snapshot)}
     with atomic_write(target) as file:
-        eqx.tree_serialise_leaves(cast(BinaryIO, file), state)
+        hashing = _HashingFile(file)
+        hashing.write(json.dumps(header).encode() + b"\n")
+        eqx.tree_serialise_leaves(cast(BinaryIO, hashing), state)
+        for array in (snapshot or {}).values():
+            np.save(cast(BinaryIO, hashing), array, allow_pickle=False)
+        file.write(hashing.digest.digest())
     return target
 
 
@@ -39,7 +82,7 @@ def _path(folder: Path, update: int) -> Path:
 
 def stored(folder: Path) -> list[Path]:
     """Return all checkpoints, the oldest first."""
-    return sorted(folder.glob(f"[0-9]*{SUFFIX}"), key=update_of)
+    return sorted((path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdecimal()), key=update_of)
 
 
 def latest(folder: Path) -> Path | None:
@@ -66,24 +109,52 @@ def update_of(checkpoint: Path) -> int:
     return int(checkpoint.stem)
 
 
-def load(checkpoint: Path, like: Any) -> Any:
-    """Return the stored state; `like` is a state of the same structure, as a new run has it."""
+def metrics_before(folder: Path) -> Extent | None:
+    """Return the extent of the metrics up to the latest checkpoint; None if there is none, or it is damaged."""
+    newest = latest(folder)
+    try:
+        with open(newest or os.devnull, "rb") as file:
+            return Extent(*json.loads(file.readline(LONGEST_HEADER))["metrics"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def load(checkpoint: Path, like: Any) -> Contents:
+    """Verify and read a checkpoint; `like` is a state of the same structure, as a new run has it."""
     try:
         with checkpoint.open("rb") as file:
-            return eqx.tree_deserialise_leaves(file, like)
+            _verify(checkpoint, file)
+            header = json.loads(file.readline())
+            state = eqx.tree_deserialise_leaves(file, like)
+            snapshot = {name: np.load(file, allow_pickle=False) for name in header["snapshot"] or ()}
+            if file.tell() + DIGEST_SIZE != os.fstat(file.fileno()).st_size:
+                raise ValueError("it holds more arrays")
+    except RequestError:
+        raise
     except (OSError, ValueError, RuntimeError, EOFError) as error:
         raise RequestError(
-            "checkpoint", f"{checkpoint} cannot be read for this run: {error}.", "Use another checkpoint of the run."
+            "checkpoint",
+            f"{checkpoint} does not fit this run: {' '.join(str(error).split())}",
+            "Use the same spec and version of Rollshape that wrote it.",
         ) from None
+    return Contents(state, None if header["snapshot"] is None else snapshot, Extent(*header["metrics"]))
 
 
-def load_snapshot(checkpoint: Path) -> Snapshot | None:
-    """Return the snapshot of host environments that was saved with the state."""
-    path = checkpoint.with_suffix(SNAPSHOT_SUFFIX)
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+def _verify(checkpoint: Path, file: BinaryIO) -> None:
+    """Raise a DamagedCheckpoint unless the file is intact and of its name's update; leave it at its beginning."""
+    size = os.fstat(file.fileno()).st_size - DIGEST_SIZE
+    if size <= 0 or digest_file(file, size) != file.read(DIGEST_SIZE):
+        raise DamagedCheckpoint(checkpoint)
+    file.seek(0)
+    if json.loads(file.readline())["update"] != update_of(checkpoint):
+        raise DamagedCheckpoint(checkpoint)  # an intact file under another one's name
+    file.seek(0)
+
+
+def set_aside(checkpoint: Path) -> None:
+    """Rename a damaged checkpoint, so that no command uses it and nothing is deleted."""
+    with disk_errors(checkpoint):
+        checkpoint.rename(checkpoint.with_name(checkpoint.name + DAMAGED_SUFFIX))
 
 
 def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
@@ -92,7 +163,6 @@ def prune(folder: Path, newest: int, keep: Collection[int] = ()) -> None:
         if update_of(old) not in keep:
             with disk_errors(old):
                 old.unlink()
-                old.with_suffix(SNAPSHOT_SUFFIX).unlink(missing_ok=True)
 
 
 def evenly_spaced(count: int, updates: int, interval: int) -> list[int]:

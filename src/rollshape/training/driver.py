@@ -4,11 +4,14 @@ environments, `host_driver` in Gymnasium's and EnvPool's."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from rollshape.agents.policy import Policy
@@ -18,7 +21,7 @@ from rollshape.algorithms.registry import new_algorithm
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
-from rollshape.training.evaluate import Score
+from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.monitor import GradientSignals, measure_signals, no_signals, plan_sampling
 from rollshape.training.normalization import (
     NORMALIZER_SPEC,
@@ -27,8 +30,9 @@ from rollshape.training.normalization import (
     normalize_rewards,
     update_observations,
 )
+from rollshape.training.prng import fast_keys
 from rollshape.training.spec import Spec
-from rollshape.training.streams import stream_key
+from rollshape.training.streams import Stream, stream_key, stream_keys
 
 PHASE_BINS = 16
 
@@ -61,6 +65,15 @@ class UpdateMetrics(NamedTuple):
     signals: GradientSignals | None  # with --monitor-gradients
 
 
+class UpdateKeys(NamedTuple):
+    """Random keys of an update, for this shard; `shuffle` is the same in all shards."""
+
+    policy: Array
+    env: Array
+    shuffle: Array
+    monitor: Array
+
+
 class Times(NamedTuple):
     """Seconds of an interval."""
 
@@ -77,15 +90,31 @@ class Driver(ABC):
         self.spec, self.plan, self.env, self.interval = spec, plan, env, interval
         self.algorithm = new_algorithm(spec, plan, env.observation, env.action, network)
         self.parallel, self.layout = self.algorithm.parallel, self.algorithm.parallel.layout
+        self._has_built_in_network = network is None
         self.monitored = plan_sampling(plan, self.layout.num_shards, interval) if spec.monitor_gradients else None
 
-    @abstractmethod
     def start(self) -> RunState:
+        """Return the state before the first update, computed by one program: single operations compile one each."""
+        initial: Any = jax.jit(self.initial_state) if self._has_built_in_network else self.initial_state
+        return self.place(initial(np.uint32(self.spec.seed)))
+
+    @abstractmethod
+    def initial_state(self, seed: Array) -> RunState:
         """Return the state before the first update."""
 
     @abstractmethod
     def compile(self, state: RunState) -> None:
         """Compile the programs that `advance` needs, ahead of time."""
+
+    def program_key(self, *parts: Hashable) -> Hashable | None:
+        """Return what determines the compiled program; None if it also depends on a network of the caller's.
+
+        The seed is a part of the state, and memory and findings of the plan depend on the machine.
+        """
+        if not self._has_built_in_network:
+            return None
+        spec, plan = replace(self.spec, seed=0), replace(self.plan, memory=None, findings=())
+        return type(self), repr(spec), repr(plan), self.interval, *parts
 
     @abstractmethod
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
@@ -93,8 +122,13 @@ class Driver(ABC):
         [count, …], seconds."""
 
     @abstractmethod
-    def score(self, state: RunState, seed: int, episodes: int) -> Score:
-        """Score the policy on fresh full-length episodes of the eval stream."""
+    def score(
+        self, state: RunState, seed: int, episodes: int, max_steps: int | None = None, on_score: OnScore | None = None
+    ) -> Score:
+        """Score the policy on fresh full-length episodes of the eval stream.
+
+        Host environments report their progress; with `max_steps` they may stop early, see `scoring.stop_reason`.
+        """
 
     def snapshot(self) -> Snapshot | None:
         """Return what a resume needs in addition to the state."""
@@ -108,6 +142,9 @@ class Driver(ABC):
         """Return the share of successes among the episodes since the last call, where the environment reports it."""
         return self.env.success_rate() if isinstance(self.env, HostEnv) else None
 
+    def hurry(self) -> None:  # noqa: B027
+        """Let calls into environments take only a short time from now on: a stop was requested (signal handler)."""
+
     def close(self) -> None:  # noqa: B027
         """Release what the environments hold."""
 
@@ -120,21 +157,30 @@ class Driver(ABC):
         """Return the policy on one device, to use outside the shards."""
         return self.algorithm.policy(state.learner, state.normalizer.observations).on_device()
 
-    def new_state(self, episodes: Any) -> RunState:
+    def new_state(self, seed: Array, episodes: Any) -> RunState:
+        """Return the state before the first update, with the environments' part of it."""
         spec = self.spec
         shape = self.env.observation.shape if spec.normalize_observations else None
-        return self.place(
-            RunState(
-                seed=jnp.asarray(spec.seed, jnp.uint32),
-                update=jnp.zeros((), jnp.int32),
-                learner=self.algorithm.init(stream_key(spec.seed, "init")),
-                normalizer=new_normalizer(shape, spec.normalize_rewards, self.plan.num_envs),
-                episodes=episodes,
-            )
+        return RunState(
+            seed=jnp.asarray(seed, jnp.uint32),
+            update=jnp.zeros((), jnp.int32),
+            learner=self.algorithm.init(stream_key(seed, "init")),
+            normalizer=new_normalizer(shape, spec.normalize_rewards, self.plan.num_envs),
+            episodes=episodes,
         )
 
+    def update_keys(self, state: RunState, count: int) -> UpdateKeys:
+        """Return the keys of the next `count` updates, [count]."""
+        streams: tuple[Stream, ...] = ("policy", "env", "shuffle", "monitor")
+        keys = stream_keys(state.seed, streams, state.update + 1, count)  # [streams, count]
+        by_shard = jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, self.parallel.index())))(keys)
+        common, per_shard = UpdateKeys(*fast_keys(keys)), UpdateKeys(*fast_keys(by_shard))
+        if self.algorithm.uses_replay:  # in one shard
+            return common._replace(monitor=per_shard.monitor)
+        return per_shard._replace(shuffle=common.shuffle)
+
     def train_on_rollout(
-        self, state: RunState, rollout: Rollout, is_monitored: Array
+        self, state: RunState, rollout: Rollout, keys: UpdateKeys, is_monitored: Array
     ) -> tuple[RunState, UpdateMetrics]:
         """Train on a shard's rollout [T, N/S, …]: the state after the update, and its metrics.
 
@@ -142,9 +188,8 @@ class Driver(ABC):
         """
         parallel = self.parallel
         normalizer, scaled = normalize_rewards(state.normalizer, rollout, self.spec.gamma, parallel)
-        signals = self._signals(state, scaled, is_monitored)
-        key = stream_key(state.seed, "shuffle", state.update + 1)
-        learner, info = self.algorithm.update(state.learner, scaled, key)
+        signals = self._signals(state, scaled, keys.monitor, is_monitored)
+        learner, info = self.algorithm.update(state.learner, scaled, keys.shuffle)
         normalizer = update_observations(normalizer, rollout, parallel)
         following = RunState(state.seed, state.update + 1, learner, normalizer, state.episodes)
         sums = parallel.sum(self._episode_sums(rollout))
@@ -158,10 +203,9 @@ class Driver(ABC):
             signals=signals,
         )
 
-    def _signals(self, state: RunState, rollout: Rollout, is_monitored: Array) -> GradientSignals | None:
+    def _signals(self, state: RunState, rollout: Rollout, key: Array, is_monitored: Array) -> GradientSignals | None:
         if self.monitored is None:
             return no_signals() if self.spec.monitor_gradients else None
-        key = jax.random.fold_in(stream_key(state.seed, "monitor", state.update + 1), self.parallel.index())
         measure = partial(measure_signals, self.algorithm, self.monitored)
         signals: GradientSignals = jax.lax.cond(
             is_monitored, measure, lambda *_: no_signals(), state.learner, rollout, key
@@ -173,9 +217,15 @@ class Driver(ABC):
         ended = rollout.terminated | rollout.truncated
         valid = jnp.ones_like(ended) if rollout.valid is None else rollout.valid
         phases = phase_histogram(rollout.steps, self.env.horizon, valid)
-        finished = (ended, jnp.where(ended, rollout.episode_return, 0.0), jnp.where(ended, rollout.episode_length, 0))
-        not_finite = (~jnp.isfinite(rollout.reward)).sum() + (~jnp.isfinite(rollout.observation)).sum()
-        return jnp.array([*(x.sum().astype(jnp.float32) for x in finished), *phases, not_finite])
+        observation = rollout.observation.reshape(*ended.shape, -1)
+        columns = (
+            ended,
+            jnp.where(ended, rollout.episode_return, 0.0),
+            jnp.where(ended, rollout.episode_length, 0),
+            (~jnp.isfinite(rollout.reward)).astype(jnp.int32) + (~jnp.isfinite(observation)).sum(-1),
+        )
+        sums = jnp.stack([column.astype(jnp.float32) for column in columns]).sum((1, 2))
+        return jnp.concatenate([sums[:3], phases, sums[3:]])
 
 
 def phase_histogram(steps: Array, horizon: int, mask: Array) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from jax import Array
 from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, step_episode
 
+GROUP, MANY = 64, 1024  # environments that play side by side, each of them one episode
+StopReason = Literal["episodes", "interval", "steps"]  # see `scoring.stop_reason`
+
 
 class Score(NamedTuple):
     """Mean return over fresh episodes, and half the width of its 95 % interval."""
@@ -21,11 +25,30 @@ class Score(NamedTuple):
     half_width: float
     episodes: int
     length: float
+    stopped_by: StopReason = "episodes"
+
+
+class ScoreProgress(NamedTuple):
+    """A score that is being measured: episodes played, episodes at most, and the score of all complete groups."""
+
+    played: int
+    episodes: int
+    score: Score | None
+
+
+OnScore = Callable[[ScoreProgress], None]
 
 
 def evaluate(env: FunctionalEnv, policy: Policy, key: Array, episodes: int = 128) -> Score:
-    """Let each of `episodes` environments play its first episode to the end; actions are sampled, as in training."""
-    return score_of(*_play(env, episodes, policy, key))
+    """Play full episodes; actions are sampled, as in training.
+
+    More than 64 are played in groups: the program that scores during training is also that of the final score.
+    """
+    size = min(episodes, GROUP) if episodes <= MANY else MANY
+    keys = [key, *(jax.random.fold_in(key, i) for i in range(1, -(-episodes // size)))]
+    groups = [_play(env, size, policy, key) for key in keys]
+    returns, lengths = (np.concatenate(parts)[:episodes] for parts in zip(*groups, strict=True))
+    return score_of(returns, lengths)
 
 
 def score_of(returns: Any, lengths: Any) -> Score:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -16,14 +17,17 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import normalize_obs
 from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import BY_ENV, REPLICATED, TIME_MAJOR
+from rollshape.envs.access import EnvAccess
 from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, stagger_host
 from rollshape.envs.registry import make_host
+from rollshape.geometry.memory import SCORE_ENVS
 from rollshape.geometry.plan import Plan
 from rollshape.training.driver import STATE_SPEC, Driver, RunState, Times, UpdateMetrics
-from rollshape.training.evaluate import Score, score_of
+from rollshape.training.evaluate import OnScore, Score
+from rollshape.training.programs import find_or_compile
+from rollshape.training.scoring import score_groups
 from rollshape.training.spec import Spec
-from rollshape.training.streams import stream_key
-from rollshape.training.trim import trim_memory
+from rollshape.training.streams import group_key, stream_key
 
 Actor = Callable[[Values, Values], Any]  # (observations, noise) → actions
 
@@ -33,21 +37,27 @@ class HostDriver(Driver):
 
     env: HostEnv
 
-    def __init__(self, spec: Spec, plan: Plan, env: HostEnv, interval: int = 1, network: Any = None) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        plan: Plan,
+        env: HostEnv,
+        interval: int = 1,
+        network: Any = None,
+        access: EnvAccess | None = None,
+    ) -> None:
         super().__init__(spec, plan, env, interval, network)
+        self._access = access or EnvAccess()
         algorithm = self.algorithm
         self._act = jax.jit(
-            lambda learner, moments, observation, noise: algorithm.act(
-                learner, normalize_obs(moments, observation), noise
+            lambda learner, moments, observation, noise: algorithm.act_fn(learner)(
+                normalize_obs(moments, observation), noise
             )[0]
         )
         self._value = jax.jit(lambda policy, observation: policy.value(observation))
-        self._draw_noise = jax.jit(algorithm.distribution.draw_noise, static_argnums=1)
-        self._rollout_noise = jax.jit(
-            lambda seed, update: algorithm.distribution.draw_noise(
-                stream_key(seed, "policy", update + 1), (plan.num_steps, plan.num_envs)
-            )
-        )
+        draw, size = algorithm.distribution.draw_noise, (plan.num_steps, plan.num_envs)
+        self._step_noise = jax.jit(lambda key, i, count: draw(jax.random.fold_in(key, i), (count,)), static_argnums=2)
+        self._rollout_noise = jax.jit(lambda seed, update: draw(stream_key(seed, "policy", update + 1), size))
         self._blank = self._blank_rollout()
         specs = jax.tree.map(lambda _: TIME_MAJOR, self._blank)
         self._specs = (specs, BY_ENV, REPLICATED)
@@ -58,8 +68,8 @@ class HostDriver(Driver):
         self._is_reset = False  # the environments have been reset
         self._lost_episodes = False  # a resume could not restore the running episodes
 
-    def start(self) -> RunState:
-        return self.new_state(jnp.zeros(self.plan.num_envs))
+    def initial_state(self, seed: Array) -> RunState:
+        return self.new_state(seed, jnp.zeros(self.plan.num_envs))
 
     def restore(self, snapshot: Snapshot | None) -> bool:
         self._is_reset = True
@@ -73,6 +83,9 @@ class HostDriver(Driver):
     def snapshot(self) -> Snapshot:
         return self.env.snapshot()
 
+    def hurry(self) -> None:
+        self._access.hurry()
+
     def close(self) -> None:
         self.env.close()
 
@@ -80,8 +93,10 @@ class HostDriver(Driver):
         """Compile by the shapes of a rollout; the small programs that act are compiled by their first call."""
         observation = self.env.observation
         last = np.zeros((self.plan.num_envs, *observation.shape), observation.dtype)
-        self._learn = self._learn.lower(state, *self._place(self._blank, last)).compile()
-        trim_memory()
+        self._learn = find_or_compile(
+            self.program_key(self.env.observation, self.env.action, self.env.horizon),
+            lambda: self._learn.lower(state, *self._place(self._blank, last)).compile(),
+        )
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
         if not self._is_reset:
@@ -108,29 +123,25 @@ class HostDriver(Driver):
         episodes = jnp.zeros(self.plan.num_envs)
         return self.place(state._replace(learner=learner, normalizer=normalizer, episodes=episodes))
 
-    def score(self, state: RunState, seed: int, episodes: int) -> Score:
-        """Let each environment of a fresh pool play its first episode to the end."""
-        done, totals, lengths = np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, np.int64)
-        for _, outcome in self.play(state, seed, episodes):
-            totals += np.where(done, 0.0, outcome.reward)
-            lengths += ~done
-            done |= outcome.terminated | outcome.truncated
-            if done.all():
-                break
-        return score_of(totals, lengths)
+    def score(
+        self, state: RunState, seed: int, episodes: int, max_steps: int | None = None, on_score: OnScore | None = None
+    ) -> Score:
+        size = min(episodes, SCORE_ENVS)
+        with closing(self.new_pool(size)) as pool:
+            return score_groups(partial(self.play, pool, state, seed), size, episodes, max_steps, on_score)
 
-    def play(self, state: RunState, seed: int, num_envs: int, **options: Any) -> Iterator[tuple[HostEnv, HostStep]]:
-        """Yield steps of a fresh pool under the policy, on the eval stream, for as long as an episode may last."""
+    def new_pool(self, num_envs: int, **options: Any) -> HostEnv:
+        """Return further environments of the run; `options` are passed on like `env_kwargs`."""
+        return make_host(self.spec.env, num_envs, self._access, **{**(self.spec.env_kwargs or {}), **options})
+
+    def play(self, pool: HostEnv, state: RunState, seed: int, group: int = 0) -> Iterator[HostStep]:
+        """Reset a pool; yield its steps under the policy, on the eval stream, for as long as an episode may last."""
         act = self._policy_actor(state)
-        key = stream_key(seed, "eval", int(state.update))
-        env = make_host(self.spec.env, num_envs, **{**(self.spec.env_kwargs or {}), **options})
-        try:
-            env.reset(int(jax.random.bits(key, (), jnp.uint32)))
-            while env.steps < env.horizon:
-                noise = np.asarray(self._draw_noise(jax.random.fold_in(key, env.steps), (num_envs,)))
-                yield env, env.step(env.clip_action(np.asarray(act(env.current, noise))))
-        finally:
-            env.close()
+        key = group_key(stream_key(seed, "eval", int(state.update)), group)
+        pool.reset(int(jax.random.bits(key, (), jnp.uint32)))
+        while pool.steps < pool.horizon:
+            noise = np.asarray(self._step_noise(key, pool.steps, pool.num_envs))
+            yield pool.step(pool.clip_action(np.asarray(act(pool.current, noise))))
 
     def collect(self, state: RunState) -> tuple[Rollout, Values]:
         """Return (T steps of all environments as NumPy arrays, returns so far of the running episodes).
@@ -195,7 +206,7 @@ class HostDriver(Driver):
         return placed
 
     def _training_actor(self, state: RunState) -> Actor:
-        """Return how actions are chosen while training: random ones belong to the algorithm's `act`."""
+        """Return how actions are chosen while training: random ones belong to the algorithm's `act_fn`."""
         if not self.algorithm.uses_replay:
             return self._policy_actor(state)
         learner, moments = self.algorithm.acting_state(state.learner), state.normalizer.observations
@@ -220,7 +231,8 @@ class HostDriver(Driver):
         if moments is not None:
             rollout = rollout._replace(observation=normalize_obs(moments, rollout.raw_observation))
         rollout = self.algorithm.complete(state.learner, rollout, normalize_obs(moments, last))
-        return self.train_on_rollout(state, rollout, is_monitored)
+        keys = jax.tree.map(lambda key: key[0], self.update_keys(state, 1))
+        return self.train_on_rollout(state, rollout, keys, is_monitored)
 
 
 @jax.jit

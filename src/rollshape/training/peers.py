@@ -8,10 +8,13 @@ fastest on a CPU at these sizes.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from typing import Any
+
+from rollshape.processes import SAFE_PATH
 
 LIBRARIES = {"sb3": "stable_baselines3", "sbx": "sbx"}
 SAMPLES = 40_000
@@ -22,13 +25,19 @@ def installed(python: str = sys.executable) -> list[str]:
     if not python:
         return []
     code = f"import importlib.util as u; print(*[n for n, m in {LIBRARIES!r}.items() if u.find_spec(m)])"
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    return _run([python, "-c", code]).split()
 
 
 def speed_of(library: str, env_id: str, num_envs: int, num_steps: int, python: str = sys.executable) -> float:
     """Steps/s of a library, without its start and its first update."""
     command = [python, "-W", "ignore", "-m", __name__, library, env_id, str(num_envs), str(num_steps)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    return float(_run(command).split()[-1])
+
+
+def _run(command: list[str]) -> str:
+    """Return what a command prints."""
+    environment = {**os.environ, **SAFE_PATH}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
 def _measure(library: str, env_id: str, num_envs: int, num_steps: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -75,11 +76,12 @@ def _render_host(driver: HostDriver, state: RunState, seed: int, path: Path) -> 
 
     def frames() -> Iterator[Frame]:
         nonlocal length, total
-        for env, outcome in driver.play(state, seed, 1, render_mode="rgb_array"):
-            length, total = length + 1, total + float(outcome.reward[0])
-            if outcome.terminated[0] or outcome.truncated[0]:
-                return
-            yield env.render()
+        with closing(driver.new_pool(1, render_mode="rgb_array")) as env:
+            for outcome in driver.play(env, state, seed):
+                length, total = length + 1, total + float(outcome.reward[0])
+                if outcome.terminated[0] or outcome.truncated[0]:
+                    return
+                yield env.render()
 
     _write(path, frames(), HOST_FPS)
     return RenderedEpisode(str(path), total, length)

@@ -10,11 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from rollshape.envs.access import TIMEOUT, EnvAccess
 from rollshape.errors import RequestError
+from rollshape.training.driver import RunState
 from rollshape.training.metrics import TIMES
 from rollshape.training.run import train
 from rollshape.training.rundir import RunDirectory, fingerprint
-from rollshape.training.setup import open_run
+from rollshape.training.setup import open_run, trusted_spec
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,10 @@ class Comparison:
         return asdict(self) | {"same": self.same}
 
 
-def reproduce(path: Path) -> Comparison:
-    """Train the run's spec again in a temporary folder and compare."""
+def reproduce(
+    path: Path, *, trust: bool = False, env_timeout: float = TIMEOUT, isolate_env: bool = False
+) -> Comparison:
+    """Train the run's spec again in a temporary folder and compare; `trust` its module as `open_run` does."""
     original = RunDirectory(path)
     document = original.read()
     if document["status"] != "done":
@@ -44,10 +48,12 @@ def reproduce(path: Path) -> Comparison:
     versions = {
         name: (then, now.get(name, "absent")) for name, then in document["versions"].items() if now.get(name) != then
     }
+    spec = trusted_spec(original, trust)
     with tempfile.TemporaryDirectory() as scratch:
-        again = train(original.spec(), out=Path(scratch) / "again")
+        again = train(spec, out=Path(scratch) / "again", env_timeout=env_timeout, isolate_env=isolate_env)
         before, after = list(original.rows()), again.metrics
-        arrays = [jax.tree.leaves(open_run(folder)[1]) for folder in (path, again.path)]
+        access = EnvAccess(env_timeout, isolate_env)
+        arrays = [jax.tree.leaves(_load_state(folder, access)) for folder in (path, again.path)]
     difference = first_difference(before, after)
     if not difference:
         for i, (old, new) in enumerate(zip(*arrays, strict=True)):
@@ -55,6 +61,13 @@ def reproduce(path: Path) -> Comparison:
                 difference = f"array {i} of the last checkpoint"
                 break
     return Comparison(len(before), len(arrays[0]), difference, versions)
+
+
+def _load_state(path: Path, access: EnvAccess) -> RunState:
+    """Return the last state of a run."""
+    driver, state = open_run(path, trust=True, access=access)
+    driver.close()
+    return state
 
 
 def first_difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:

@@ -1,20 +1,24 @@
-"""Collecting a rollout in functional environments: N environments × T steps, time-major [T, N, …]."""
+"""Collecting a rollout in functional environments: N environments × T steps, time-major [T, N, …].
+
+At small N the loop over steps takes most of the time, and its time is the number of its kernels: what can be computed
+for all steps at once (values, log probabilities, lengths, bootstraps of truncated episodes) is computed after it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from rollshape.agents.normalizer import Moments, normalize_obs
-from rollshape.agents.policy import Policy
+from rollshape.agents.policy import Act, Policy
+from rollshape.algorithms.actor_critic import complete_rollout
 from rollshape.algorithms.base import Algorithm, Rollout, State
 from rollshape.envs.functional import Episode, FunctionalEnv, Transition, step_and_reset
 
-Act = Callable[[Array, Array], tuple[Array, dict[str, Array]]]  # (observation, noise) → (action, extras)
 Keys = tuple[Array, Array]  # of the policy's and the environments' streams
 
 
@@ -22,83 +26,98 @@ def collect(
     env: FunctionalEnv, algorithm: Algorithm, state: State, moments: Moments | None, episodes: Episode, keys: Keys
 ) -> tuple[Episode, Rollout]:
     """Act for T steps in the environments of a shard, as the algorithm does while it trains."""
-    policy = algorithm.policy(state, moments)
     noise = algorithm.distribution.draw_noise(keys[0], (algorithm.plan.num_steps, episodes.steps.shape[0]))
-
-    def act(observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
-        return algorithm.act(state, observation, noise)
-
+    act = algorithm.act_fn(state)
     if algorithm.uses_replay:
-        return _collect(env, act, moments, episodes, noise, keys[1], _keep_final_observation)
-    return _with_last_value(
-        policy, *_collect(env, act, moments, episodes, noise, keys[1], lambda outcome: _final_values(policy, outcome))
-    )
+        return _collect(env, act, moments, episodes, noise, keys[1], _keep_final_observation)[:2]
+    return _complete(env, algorithm.policy(state, moments), *_collect(env, act, moments, episodes, noise, keys[1]))
 
 
 def collect_with_policy(
     env: FunctionalEnv, policy: Policy, episodes: Episode, keys: Keys, num_steps: int
 ) -> tuple[Episode, Rollout]:
     """Act for T steps with an actor-critic policy, outside of training."""
-    distribution = policy.distribution
+    noise = policy.distribution.draw_noise(keys[0], (num_steps, episodes.steps.shape[0]))
+    return _complete(env, policy, *_collect(env, policy.act_fn(), policy.moments, episodes, noise, keys[1]))
 
-    def act(observation: Array, noise: Array) -> tuple[Array, dict[str, Array]]:
-        outputs, value = policy.network(observation)
-        action = distribution.select(outputs, noise)
-        return action, {"log_prob": distribution.log_prob(outputs, action), "value": value}
 
-    noise = distribution.draw_noise(keys[0], (num_steps, episodes.steps.shape[0]))
-    return _with_last_value(
-        policy,
-        *_collect(env, act, policy.moments, episodes, noise, keys[1], lambda outcome: _final_values(policy, outcome)),
-    )
+class _Row(NamedTuple):
+    """What the loop stores of each step."""
+
+    observation: Array  # raw
+    action: Array
+    reward: Array
+    terminated: Array
+    steps: Array
+    episode_return: Array
+    extras: dict[str, Array]
 
 
 def _collect(
     env: FunctionalEnv, act: Act, moments: Moments | None, episodes: Episode, noise: Array, key: Array,
-    after_step: Callable[[Transition], dict[str, Array]],
-) -> tuple[Episode, Rollout]:  # fmt: skip
-    """Step all environments with actions for `noise` [T, N, …]."""
+    after_step: Callable[[Transition], dict[str, Array]] | None = None,
+) -> tuple[Episode, Rollout, Array | None]:  # fmt: skip
+    """Step all environments with actions for `noise` [T, N, …].
 
-    def step(episodes: Episode, chance: tuple[Array, Array]) -> tuple[Episode, Rollout]:
-        observation = normalize_obs(moments, episodes.observation)
-        action, extras = act(observation, chance[0])
-        following, outcome = jax.vmap(step_and_reset, (None, 0, 0, 0))(
-            env, chance[1], episodes, env.clip_action(action)
-        )
-        row = Rollout(
-            observation=observation,
-            action=action,
-            reward=outcome.reward,
-            terminated=outcome.terminated,
-            truncated=outcome.truncated,
-            steps=episodes.steps,
-            episode_return=outcome.episode_return,
-            episode_length=outcome.episode_length,
-            raw_observation=None if moments is None else episodes.observation,
-            **extras,
-        )
-        return following, row._replace(**after_step(outcome))
+    Returns:
+        The running episodes, the rollout, and the final observations of truncated episodes, [blocks, N, …]. Truncations
+        of an environment are at least max_steps apart, so there is at most one in a block of that many steps.
+    """
+    num_steps, limit = noise.shape[0], env.max_steps
+    blocks = 0 if limit is None or after_step is not None else -(-num_steps // limit)
+
+    def step(carry: tuple[Episode, Array], chance: tuple[Array, Array, Array]) -> tuple[tuple[Episode, Array], _Row]:
+        episodes, finals = carry
+        noise, keys, block = chance
+        action, extras = act(normalize_obs(moments, episodes.observation), noise)
+        following, outcome = jax.vmap(step_and_reset, (None, 0, 0, 0))(env, keys, episodes, env.clip_action(action))
+        if blocks:
+            truncated = outcome.truncated.reshape(-1, *[1] * (finals.ndim - 2))
+            kept = jnp.where(truncated, outcome.final_observation, finals[block])
+            finals = kept[None] if blocks == 1 else finals.at[block].set(kept)
+        if after_step is not None:
+            extras = extras | after_step(outcome)
+        row = _Row(
+            episodes.observation, action, outcome.reward, outcome.terminated, episodes.steps, outcome.episode_return,
+            extras,
+        )  # fmt: skip
+        return (following, finals), row
 
     # Random numbers are drawn in bulk: the loop over steps is where small operations add up.
-    chance = (noise, jax.random.split(key, noise.shape[:2]))
-    collected: tuple[Episode, Rollout] = jax.lax.scan(step, episodes, chance)
-    return collected
+    keys = jax.random.split(key, noise.shape[:2])
+    block = jnp.arange(num_steps) // (limit or 1) if blocks > 1 else jnp.zeros(num_steps, jnp.int32)
+    finals = jnp.zeros((blocks, *episodes.observation.shape), episodes.observation.dtype)
+    (episodes, finals), rows = jax.lax.scan(step, (episodes, finals), (noise, keys, block))
+    lengths = rows.steps + 1
+    expired = lengths >= limit if limit is not None else jnp.zeros_like(rows.terminated)
+    columns: dict[str, Any] = {
+        "observation": normalize_obs(moments, rows.observation),
+        "action": rows.action,
+        "reward": rows.reward,
+        "terminated": rows.terminated,
+        "truncated": expired & ~rows.terminated,
+        "steps": rows.steps,
+        "episode_return": rows.episode_return,
+        "episode_length": lengths,
+        "raw_observation": None if moments is None else rows.observation,
+    }
+    return episodes, Rollout(**(columns | rows.extras)), finals if blocks else None
 
 
-def _final_values(policy: Policy, outcome: Transition) -> dict[str, Array]:
-    """Values of the final observations, computed only in the rare step in which some episode is truncated."""
-    values = jax.lax.cond(
-        outcome.truncated.any(),
-        lambda: policy.value(outcome.final_observation),
-        lambda: jnp.zeros_like(outcome.reward),
-    )
-    return {"final_value": jnp.where(outcome.truncated, values, 0.0)}
+def _complete(
+    env: FunctionalEnv, policy: Policy, episodes: Episode, rollout: Rollout, finals: Array | None
+) -> tuple[Episode, Rollout]:
+    """Evaluate the network on the whole rollout, on the final observations and on the last ones."""
+    last = policy.normalize(episodes.observation)
+    if finals is None:
+        rollout = rollout._replace(final_value=jnp.zeros_like(rollout.reward))
+        return episodes, complete_rollout(policy, rollout, last)
+    values = policy.network.value(jnp.concatenate([policy.normalize(finals), last[None]]))  # one evaluation for both
+    by_step = jnp.repeat(values[:-1], env.horizon, axis=0)[: rollout.reward.shape[0]]
+    rollout = rollout._replace(final_value=jnp.where(rollout.truncated, by_step, 0.0), last_value=values[-1])
+    return episodes, complete_rollout(policy, rollout, last)
 
 
 def _keep_final_observation(outcome: Transition) -> dict[str, Any]:
     """What a replay buffer stores: where the step led, and its true reward."""
     return {"final_observation": outcome.final_observation, "reward": outcome.true_reward}
-
-
-def _with_last_value(policy: Policy, episodes: Episode, rollout: Rollout) -> tuple[Episode, Rollout]:
-    return episodes, rollout._replace(last_value=policy.value(episodes.observation))

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from rollshape.errors import RequestError, RunError
+from rollshape.envs.access import TIMEOUT, EnvAccess
+from rollshape.envs.failures import EnvironmentAbandoned
+from rollshape.errors import RollshapeError, RunError
+from rollshape.files import output_directory
+from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.plan import Plan
+from rollshape.geometry.values import POSITIVE
 from rollshape.training import checkpoint
 from rollshape.training.driver import Driver, RunState
+from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.interrupt import Interrupt
 from rollshape.training.loggers import Writers
 from rollshape.training.metrics import Row, metrics_row
-from rollshape.training.rundir import RunDirectory, fingerprint
-from rollshape.training.setup import describe_network, new_driver, plan_run, use_compilation_cache
+from rollshape.training.resume import earlier_document, is_done, new_document, restore
+from rollshape.training.rundir import RunDirectory, default_path, free_path
+from rollshape.training.scoring import EVAL_EPISODES, passes, reaches, score_final, score_state, summarize_score
+from rollshape.training.setup import describe_network, log_interval, new_driver, plan_run, use_compilation_cache
 from rollshape.training.spec import Spec, checked_spec
 
-INTERVALS, CHECKPOINTS = 100, 10  # per run, by default
+CHECKPOINTS = 10  # per run, by default
 NEWEST_CHECKPOINTS = 2  # that are kept
-FINAL_EPISODES, EVAL_EPISODES = 128, 64  # of the final score, and of scores during training
 OnRow = Callable[[Row, Plan], None]
 
 
@@ -39,6 +47,7 @@ class Run:
     plan: Plan
     summary: dict[str, Any]
     metrics: list[Row]
+    signal: int | None = None  # that interrupted it
 
     @property
     def final_return(self) -> float | None:
@@ -46,6 +55,7 @@ class Run:
         return value
 
 
+@check_arguments
 def train(
     spec: Spec | None = None,
     /,
@@ -55,8 +65,12 @@ def train(
     track: Sequence[str] = (),
     keep_checkpoints: int | None = None,
     network: Any = None,
+    env_timeout: Annotated[float, POSITIVE] = TIMEOUT,
+    isolate_env: bool = False,
     on_plan: Callable[[Plan], None] | None = None,
     on_row: OnRow | None = None,
+    on_score: OnScore | None = None,
+    on_note: Callable[[str], None] | None = None,
     **changes: Any,
 ) -> Run:
     """Train by a Spec or by its fields: `train(env="CartPole-v1", num_envs=64, num_steps=32)`.
@@ -70,24 +84,62 @@ def train(
         network: an Equinox module, or a function (key, observation, action) → module. Called with observations
             [..., *shape] it returns (outputs for the action distribution [..., num_outputs], values [...]).
             PPO, PPO-EWMA, A2C and REINFORCE train it in place of the built-in network.
+        env_timeout: seconds that a call into a host environment may last before the run fails.
+        isolate_env: run host environments in a process of their own, so that a crash there is only an error here.
         on_plan: called with the plan before training starts.
         on_row: called with every row of metrics and the plan.
+        on_score: called with the progress of a score in host environments, during and after training.
+        on_note: called with what a resume had to work around, such as a damaged checkpoint; by default a warning.
     """
-    spec = checked_spec(replace(spec or Spec(), **changes))
-    plan = plan_run(spec)
+    spec = checked_spec(spec, **changes)
+    access = EnvAccess(env_timeout, isolate_env)
+    plan = plan_run(spec, access)
     if on_plan is not None:
         on_plan(plan)
     writers = Writers(track)
     use_compilation_cache()
-    directory = RunDirectory(Path(out) if out is not None else _default_path(spec, plan, resume))
-    earlier = _earlier_document(directory, spec, resume, keep_checkpoints)
-    if earlier.get("status") == "done" and "summary" in earlier:
-        return Run(directory.path, "done", plan, earlier["summary"], list(directory.rows()))
+    directory = RunDirectory(output_directory(out) if out is not None else free_path(default_path(spec, plan), resume))
+    earlier = earlier_document(directory, spec, resume, keep_checkpoints)
+    if is_done(earlier):
+        return _finished_run(directory, plan, earlier)
     keep = earlier.get("keep_checkpoints", keep_checkpoints)
-    driver = new_driver(spec, plan, _log_every(spec, plan), network)
-    kept = checkpoint.evenly_spaced(keep, plan.num_updates or 0, driver.interval) if keep is not None else []
-    document = _new_document(driver, keep, earlier, describe_network(network))
-    state = _restore(directory, document, driver, kept)
+    driver = new_driver(spec, plan, log_interval(spec, plan), network, access)
+    try:
+        kept = checkpoint.evenly_spaced(keep, plan.num_updates or 0, driver.interval) if keep is not None else []
+        with directory.opened():
+            earlier = earlier_document(directory, spec, resume, keep_checkpoints)
+            if is_done(earlier):  # by a process that ended just now
+                return _finished_run(directory, plan, earlier)
+            state, notes = restore(
+                directory, new_document(driver, keep, earlier, describe_network(network)), driver, kept
+            )
+            for note in notes:
+                (on_note or _warn)(note)
+            access.on_exit = partial(_record_failure, directory)  # a call that cannot be interrupted ends the process
+            return _run(directory, driver, state, kept, writers, on_row, on_score)
+    finally:
+        with suppress(RollshapeError):  # the first error is the one to report
+            driver.close()
+
+
+def _finished_run(directory: RunDirectory, plan: Plan, document: dict[str, Any]) -> Run:
+    return Run(directory.path, "done", plan, document["summary"], list(directory.rows()))
+
+
+def _warn(note: str) -> None:
+    warnings.warn(note, RuntimeWarning, stacklevel=4)
+
+
+def _run(
+    directory: RunDirectory,
+    driver: Driver,
+    state: RunState,
+    kept: Sequence[int],
+    writers: Writers,
+    on_row: OnRow | None,
+    on_score: OnScore | None,
+) -> Run:
+    """Train from a state to the end, and score; a failure is written to run.json."""
     started, first = time.perf_counter(), int(state.update)
 
     def report(row: Row, plan: Plan) -> None:
@@ -96,18 +148,26 @@ def train(
             on_row(row, plan)
 
     try:
-        with Interrupt() as stop, writers.opened(directory.path, spec.to_dict(), list(directory.rows())):
+        past = list(directory.rows())
+        with Interrupt(driver.hurry) as stop, writers.opened(directory.path, driver.spec.to_dict(), past):
             driver.compile(state)
             compile_s = time.perf_counter() - started
-            state, status, busy = _train_to_end(directory, driver, state, started, stop, kept, report)
-    except RunError as error:
-        with suppress(RunError):  # what ended the run may prevent this from being written, too
-            directory.write({**directory.read(), "status": "failed", "error": error.to_dict()})
-        raise
-    finally:
+            state, status, busy = _train_to_end(directory, driver, state, started, stop, kept, report, on_score)
         driver.close()
-    speed = round((int(state.update) - first) * plan.rollout_size / busy) if busy else None
-    return _finish(directory, driver, state, status, {"sps": speed, "compile_s": round(compile_s, 3)})
+        updates = int(state.update) - first
+        speed = round(updates * driver.plan.rollout_size / busy) if busy else None
+        score = score_final(driver, state, on_score) if status == "done" else None
+        return _finish(directory, driver, status, stop, score, {"sps": speed, "compile_s": round(compile_s, 3)})
+    except RollshapeError as error:
+        _record_failure(directory, error)
+        raise
+
+
+def _record_failure(directory: RunDirectory, error: RollshapeError) -> None:
+    """Write how the run ended, unless what ended it prevents that, too."""
+    status = "interrupted" if isinstance(error, EnvironmentAbandoned) else "failed"
+    with suppress(RollshapeError):
+        directory.end(status, error=error.to_dict())
 
 
 def _train_to_end(
@@ -118,22 +178,23 @@ def _train_to_end(
     stop: Interrupt,
     kept: Sequence[int],
     on_row: OnRow,
+    on_score: OnScore | None,
 ) -> tuple[RunState, str, float]:
     """Train interval by interval; return (state, status, seconds of computation)."""
     spec, plan, busy = driver.spec, driver.plan, 0.0
     last = plan.num_updates or 0
     every = spec.checkpoint_every or max(1, last // CHECKPOINTS)
-    is_scoring = any(_reaches(row["episodic_return"], spec.eval_after) for row in directory.rows())
-    is_solved = any(_reaches(row["eval_return"], spec.stop_at_return) for row in directory.rows())
+    is_scoring = any(reaches(row["episodic_return"], spec.eval_after) for row in directory.rows())
+    is_solved = any(reaches(row["eval_return"], spec.stop_at_return) for row in directory.rows())
     while (update := int(state.update)) < last and not is_solved:
         count = min(driver.interval, last - update)
         state, metrics, times = driver.advance(state, count)
         busy += sum(times)
         row = metrics_row(driver.algorithm, metrics, update, times, time.perf_counter() - started)
         row["success_rate"] = driver.success_rate()
-        is_scoring = is_scoring or _reaches(row["episodic_return"], spec.eval_after)
-        if is_scoring or _passes(spec.eval_every, update * plan.rollout_size, row["timesteps"]):
-            row["eval_return"] = driver.score(state, spec.seed, EVAL_EPISODES).mean
+        is_scoring = is_scoring or reaches(row["episodic_return"], spec.eval_after)
+        if is_scoring or passes(spec.eval_every, update * plan.rollout_size, row["timesteps"]):
+            row["eval_return"] = score_state(driver, state, EVAL_EPISODES, on_score).mean
         directory.append(row)
         if metrics.not_finite.any():
             raise _environment_not_finite(driver, row["timesteps"])
@@ -141,10 +202,10 @@ def _train_to_end(
         on_row(row, plan)
         if not _is_finite(driver, row, state):
             return state, "diverged", busy
-        is_solved, reached = _reaches(row["eval_return"], spec.stop_at_return), update + count
+        is_solved, reached = reaches(row["eval_return"], spec.stop_at_return), update + count
         is_over = is_solved or reached == last
         if is_over or stop.is_requested or reached in kept or reached // every > update // every:
-            checkpoint.save(directory.checkpoints, reached, state, driver.snapshot())
+            checkpoint.save(directory.checkpoints, reached, state, driver.snapshot(), directory.metrics.sync())
             checkpoint.prune(directory.checkpoints, NEWEST_CHECKPOINTS, kept)
         if stop.is_requested and not is_over:
             return state, "interrupted", busy
@@ -162,106 +223,24 @@ def _environment_not_finite(driver: Driver, timesteps: int) -> RunError:
     )
 
 
-def _passes(every: int | None, before: int, now: int) -> bool:
-    return every is not None and now // every > before // every
-
-
-def _reaches(value: float | None, threshold: float | None) -> bool:
-    return threshold is not None and value is not None and value >= threshold
-
-
-def _log_every(spec: Spec, plan: Plan) -> int:
-    """Return the updates per interval: about a hundred intervals; no longer than from one score to the next."""
-    if spec.log_every is not None:
-        return spec.log_every
-    every = max(1, math.ceil((plan.num_updates or 1) / INTERVALS))
-    return every if spec.eval_every is None else min(every, max(1, spec.eval_every // plan.rollout_size))
-
-
-def _default_path(spec: Spec, plan: Plan, resume: bool) -> Path:
-    """Return runs/CartPole-v1_ppo_64x32_seed0, with a number behind it where that exists."""
-    name = (
-        f"{spec.env.replace(':', '-').replace('/', '-')}_{spec.algo}_{plan.num_envs}x{plan.num_steps}_seed{spec.seed}"
-    )
-    base = Path("runs") / name
-    if resume or not base.exists():
-        return base
-    return next(path for i in range(2, 10_000) if not (path := base.with_name(f"{name}-{i}")).exists())
-
-
-def _earlier_document(
-    directory: RunDirectory, spec: Spec, resume: bool, keep_checkpoints: int | None
-) -> dict[str, Any]:
-    """Return run.json of the run to resume, an empty document for a new run."""
-    if not directory.exists():
-        return {}
-    if not resume:
-        raise RequestError("run", f"{directory.path} already holds a run.", "Use --resume, or another --out.")
-    if directory.spec() != spec:
-        raise RequestError(
-            "run", f"{directory.path} holds a run of another spec.", "Resume with the same flags, or use another --out."
-        )
-    document = directory.read()
-    kept = document.get("keep_checkpoints")
-    if keep_checkpoints not in (None, kept):
-        raise RequestError(
-            "run",
-            f"{directory.path} was started with keep_checkpoints {kept}, not {keep_checkpoints}.",
-            "Resume without --keep-checkpoints.",
-        )
-    return document
-
-
-def _restore(directory: RunDirectory, document: dict[str, Any], driver: Driver, kept: Sequence[int]) -> RunState:
-    """Return the state to continue from; cut the metrics there, and mark the run as running."""
-    state, snapshot = driver.start(), None
-    directory.create()
-    last = checkpoint.latest(directory.checkpoints)
-    if last is not None:
-        state, snapshot = driver.place(checkpoint.load(last, state)), checkpoint.load_snapshot(last)
-    if not driver.restore(snapshot):
-        document["fresh_episodes_at"] = [*document["fresh_episodes_at"], int(state.update)]
-    if directory.exists():
-        directory.rewind(int(state.update))
-    directory.write(document)
-    if kept and last is None:
-        checkpoint.save(directory.checkpoints, 0, state, driver.snapshot())
-    return state
-
-
-def _new_document(driver: Driver, keep: int | None, earlier: dict[str, Any], network: str | None) -> dict[str, Any]:
-    """Return run.json of a run that starts or continues."""
-    return {
-        "spec": driver.spec.to_dict(),
-        "plan": driver.plan.to_dict(),
-        "layout": driver.layout.to_dict(),
-        "network": network,
-        "derived_settings": driver.algorithm.derived_settings(),
-        "versions": fingerprint(),
-        "status": "running",
-        "keep_checkpoints": keep,
-        "fresh_episodes_at": earlier.get("fresh_episodes_at", []),  # where a resume could not restore the environments
-    }
-
-
-def _finish(directory: RunDirectory, driver: Driver, state: RunState, status: str, speed: Row) -> Run:
+def _finish(
+    directory: RunDirectory, driver: Driver, status: str, stop: Interrupt, score: Score | None, speed: Row
+) -> Run:
     rows = list(directory.rows())
-    score = driver.score(state, driver.spec.seed, FINAL_EPISODES) if status == "done" else None
     summary = {
         "run_dir": str(directory.path),
         "status": status,
         "timesteps": rows[-1]["timesteps"] if rows else 0,
-        "final_return": score.mean if score else None,
-        "final_return_ci": score.half_width if score else None,
-        "final_episodes": score.episodes if score else 0,
+        **summarize_score(score),
         **speed,
+        "notes": directory.read()["notes"],
     }
-    directory.write({**directory.read(), "status": status, "summary": summary})
-    return Run(directory.path, status, driver.plan, summary, rows)
+    directory.end(status, summary=summary)
+    return Run(directory.path, status, driver.plan, summary, rows, stop.signal)
 
 
 def _is_finite(driver: Driver, row: Row, state: RunState) -> bool:
     """Return whether losses and parameters are numbers."""
     losses = row["gradient_steps"] == 0 or all(row[name] is not None for name in driver.algorithm.must_stay_finite)
     network = driver.algorithm.policy(state.learner).network
-    return losses and all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(network))
+    return losses and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network))

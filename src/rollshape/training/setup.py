@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +12,12 @@ import equinox as eqx
 import jax
 
 from rollshape.algorithms.parallel import reserve_devices
+from rollshape.algorithms.registry import new_algorithm
+from rollshape.envs.access import EnvAccess
 from rollshape.envs.episodic import EpisodicEnv, EpisodicHost
 from rollshape.envs.inspect import functional_facts, host_facts
 from rollshape.envs.registry import kind, make, make_host
+from rollshape.envs.trust import check_module
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.plan import Plan
@@ -23,25 +28,58 @@ from rollshape.training.host_driver import HostDriver
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
+INTERVALS = 100  # per run, by default
 
-def plan_run(spec: Spec) -> Plan:
+
+def plan_run(spec: Spec, access: EnvAccess | None = None) -> Plan:
     """Return the plan of a spec, with the memory that its environment takes."""
     options = spec.env_kwargs or {}
     reserve_devices()
     if kind(spec.env) == "host":
-        return spec.plan(**host_facts(spec.env, **options))
+        return spec.plan(**host_facts(spec.env, access or EnvAccess(), **options))
     return spec.plan(**functional_facts(make(spec.env, **options)))
 
 
-def new_driver(spec: Spec, plan: Plan, interval: int = 1, network: Any = None) -> Driver:
+def check_run(spec: Spec, access: EnvAccess) -> Plan:
+    """Return the plan of a spec; raise the RequestError that its driver would raise, without creating the driver."""
+    plan, options = plan_run(spec, access), spec.env_kwargs or {}
+    if kind(spec.env) == "host":
+        with closing(make_host(spec.env, 1, access, **options)) as host:
+            new_algorithm(spec, plan, host.observation, host.action)
+    else:
+        env = make(spec.env, **options)
+        new_algorithm(spec, plan, env.observation, env.action)
+    return plan
+
+
+def new_driver(
+    spec: Spec, plan: Plan, interval: int = 1, network: Any = None, access: EnvAccess | None = None
+) -> Driver:
     """Return what trains the spec, by the kind of its environment."""
     options = spec.env_kwargs or {}
     is_episodic = spec.episodic_reward or RULES[spec.algo].uses_subsequences
     if kind(spec.env) == "host":
-        pool = make_host(spec.env, plan.num_envs, **options)
-        return HostDriver(spec, plan, EpisodicHost(pool) if is_episodic else pool, interval, network)
+        access = access or EnvAccess()
+        pool = make_host(spec.env, plan.num_envs, access, **options)
+        return HostDriver(spec, plan, EpisodicHost(pool) if is_episodic else pool, interval, network, access)
     env = make(spec.env, **options)
     return CompiledDriver(spec, plan, EpisodicEnv(env) if is_episodic else env, interval, network)
+
+
+def log_interval(spec: Spec, plan: Plan) -> int:
+    """Return the updates per interval: about a hundred intervals; no longer than from one score to the next."""
+    if spec.log_every is not None:
+        return spec.log_every
+    every = max(1, math.ceil((plan.num_updates or 1) / INTERVALS))
+    return every if spec.eval_every is None else min(every, max(1, spec.eval_every // plan.rollout_size))
+
+
+def trusted_spec(directory: RunDirectory, trust: bool) -> Spec:
+    """Return the spec of a run, or a RequestError if opening it would execute a module that is not installed."""
+    spec = directory.spec()
+    if not trust:
+        check_module(spec.env, str(directory.path))
+    return spec
 
 
 class OpenedRun(NamedTuple):
@@ -51,13 +89,21 @@ class OpenedRun(NamedTuple):
     state: RunState
 
 
-def open_run(path: Path, update: int | None = None, network: Any = None) -> OpenedRun:
+def open_run(
+    path: Path,
+    update: int | None = None,
+    network: Any = None,
+    *,
+    trust: bool = False,
+    access: EnvAccess | None = None,
+) -> OpenedRun:
     """Open a run at a checkpoint (the latest by default), to score or measure it.
 
-    A run that was trained with a network of the caller's needs the same `network` again.
+    A run that was trained with a network of the caller's needs the same `network` again. A run whose environment is in
+    a module that is not installed is opened only with `trust`, because this executes the module.
     """
     directory = RunDirectory(path)
-    spec = directory.spec()
+    spec = trusted_spec(directory, trust)
     description = directory.read().get("network")
     if description is not None and network is None:
         raise RequestError(
@@ -67,8 +113,8 @@ def open_run(path: Path, update: int | None = None, network: Any = None) -> Open
         )
     stored = checkpoint.find(directory.checkpoints, update)
     reserve_devices()
-    driver = new_driver(spec, directory.plan(), network=network)
-    return OpenedRun(driver, checkpoint.load(stored, driver.start()))
+    driver = new_driver(spec, directory.plan(), network=network, access=access)
+    return OpenedRun(driver, checkpoint.load(stored, driver.start()).state)
 
 
 def describe_network(network: Any) -> str | None:

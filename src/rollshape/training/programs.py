@@ -1,0 +1,46 @@
+"""Compiled programs that a process keeps, to train further seeds of a shape without compiling again.
+
+A program takes about 30 MB, and JAX keeps another 10 to 30 MB of what it has traced and compiled for a shape: without a
+limit, a process that trains many shapes grows by as much with each of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+
+from rollshape.training.trim import trim_memory
+
+MOST_PROGRAMS = 4  # that a process has compiled before it releases all of them
+
+_programs: dict[Hashable, Any] = {}
+
+
+def find_or_compile(key: Hashable | None, compile_program: Callable[[], Any]) -> Any:
+    """Return the program with this key, compiled if this process does not have it; without a key it is not reused."""
+    if key is not None and key in _programs:
+        return _programs[key]
+    if len(_programs) >= MOST_PROGRAMS:
+        release_programs()
+    program = compile_program()
+    trim_memory()
+    if key is None:
+        _programs[object()] = None  # what JAX keeps of it counts
+    else:
+        _programs[key] = program
+    return program
+
+
+def release_programs() -> None:
+    """Release all programs that no driver uses, including everything that JAX has traced and compiled.
+
+    Functions of the caller's compile again when they are called next; on disk all programs stay in the cache.
+    """
+    clear_caches: Any = jax.clear_caches
+    _programs.clear()
+    clear_caches()
+    gc.collect()
+    trim_memory()
