@@ -1,7 +1,7 @@
 """Networks that cannot be traced: scores by autodiff are those of the traces."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ class CustomNetwork(eqx.Module):
     """The same functions as an ActorCritic, behind a class that traces does not know; with a leaf that is no array."""
 
     inner: ActorCritic
+    shares_layers: ClassVar[bool] = False
     activation: Callable[[jax.Array], jax.Array] = jnp.tanh
 
     def __call__(self, observations: jax.Array) -> tuple[jax.Array, jax.Array]:

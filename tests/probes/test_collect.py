@@ -62,7 +62,7 @@ def test_pieces_of_time_and_groups_of_environments_are_put_together(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """65 environments in three groups of 22, 73 steps in pieces of 64: the chain's phase goes on by one a step."""
-    monkeypatch.setattr("rollshape.probes.collect.CHUNK_ENVS", 32)
+    monkeypatch.setattr("rollshape.probes.collect.GROUP_ENVS", 32)
     drawn = open_source(checkpoint, 65, "stationary")
     stream = drawn.draw(70, 3, KEY)
     assert stream.reward.shape == (65, 73)

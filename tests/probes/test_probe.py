@@ -254,8 +254,8 @@ def test_what_cannot_be_meant(
 def copied(lake: Run, tmp_path: Path) -> RunDirectory:
     """The run with its latest checkpoint alone."""
     directory = RunDirectory(tmp_path / "copy")
-    directory.create()
-    directory.write(RunDirectory(lake.path).read())
+    with directory.opened():
+        directory.write(RunDirectory(lake.path).read())
     _, state = open_run(lake.path)
     checkpoint.save(directory.checkpoints, 12, state)
     return directory

@@ -29,14 +29,14 @@ from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
-from rollshape.probes.stationary import BURN_IN, burn_in_of, stationary
+from rollshape.probes.stationary import BURN_IN, GROUP_ENVS, burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint, Estimator
 from rollshape.training.rollout import collect_with_policy
 from rollshape.training.streams import stream_key
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
-CHUNK_STEPS, CHUNK_ENVS = 64, 128  # collected by one call, so that one program serves every T and N
+CHUNK_STEPS = 64  # collected by one call, so that one program serves every T
 
 
 class Stream(NamedTuple):
@@ -87,7 +87,7 @@ class FunctionalSource(Source):
         assert isinstance(checkpoint.env, FunctionalEnv)
         self.env = checkpoint.env
         self._episodes = checkpoint.episodes if start == "run" else None
-        self._num_groups = 1 if start == "run" else math.ceil(num_envs / CHUNK_ENVS)
+        self._num_groups = 1 if start == "run" else math.ceil(num_envs / GROUP_ENVS)
         if start == "stationary":
             key = stream_key(checkpoint.spec.seed, "probe", 2**31 - 1)
             horizon = self.env.horizon
@@ -136,7 +136,8 @@ def _join(groups: list[list[Stream]], num_envs: int, num_steps: int, length: int
                     part = np.asarray(chunk)[: num_envs - row, : end - i * CHUNK_STEPS]
                     out[row : row + len(part), i * CHUNK_STEPS : i * CHUNK_STEPS + part.shape[1]] = part
             row += first.shape[0]
-        return jnp.asarray(out)
+        placed: Array = jax.device_put(out)  # jnp.asarray compiles a program for every shape
+        return placed
 
     return Stream(*map(concatenate, Stream._fields))
 
@@ -199,7 +200,7 @@ class HostSource(Source):
                 in_window = outcome.valid & (position >= 0) & (position < count)
                 arrays[name][envs[in_window], position[in_window]] = column[in_window]
             position += outcome.valid
-        stream = Stream(**{name: jnp.asarray(column) for name, column in arrays.items()})
+        stream = Stream(**{name: jax.device_put(column) for name, column in arrays.items()})
         return self._scale_rewards(stream._replace(observation=self.policy.normalize(stream.observation)))
 
     def _longest_episode(self, key: Array) -> int:

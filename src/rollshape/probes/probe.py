@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from rollshape.errors import RequestError
+from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.divisors import divisors
 from rollshape.probes.collect import Source, estimate_advantages, open_source
 from rollshape.probes.context import OnProgress, ProbeContext, draw_key, tail_steps, window_lengths
@@ -23,7 +24,7 @@ DIRECTION_STEPS, DIRECTION_ENVS = 512, 128  # at most, to measure the gradient's
 
 @overload
 def probe(
-    run: RunOrPath, checkpoint: Literal["all"], *, on_progress: OnProgress = ..., **options: Any
+    run: RunOrPath, checkpoint: Literal["all"], *, on_progress: OnProgress = ..., trust: bool = ..., **options: Any
 ) -> list[Probe]: ...
 @overload
 def probe(
@@ -31,13 +32,16 @@ def probe(
     checkpoint: int | Literal["latest"] = "latest",
     *,
     on_progress: OnProgress = ...,
+    trust: bool = ...,
     **options: Any,
 ) -> Probe: ...
+@check_arguments
 def probe(
     run: RunOrPath,
     checkpoint: int | Literal["latest", "all"] = "latest",
     *,
     on_progress: OnProgress = lambda _: None,
+    trust: bool = False,
     **options: Any,
 ) -> Probe | list[Probe]:
     """Measure a run at one of its checkpoints, or at all of them.
@@ -46,11 +50,12 @@ def probe(
         run: a run or its directory.
         checkpoint: the update after which to measure, "latest" or "all".
         on_progress: called with a short description of every step of the work.
+        trust: open a run whose environment is in a module that is not installed, which executes the module.
         **options: fields of `ProbeRequest`.
     """
-    with ProbedRun(run) as probed:
+    with ProbedRun(run, trust=trust) as probed:
         updates = _select_updates(probed, checkpoint)
-        request = check_request(ProbeRequest(**options), probed.plan.rollout_size, probed.spec.seed)
+        request = check_request(options, probed.plan.rollout_size, probed.spec.seed)
         horizon = _measure_horizon(probed, request, on_progress)
         probes = [_probe_checkpoint(probed, update, request, horizon, on_progress) for update in updates]
     return probes if checkpoint == "all" else probes[0]

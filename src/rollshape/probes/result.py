@@ -73,6 +73,19 @@ class ProbeResult(ABC):
         return save(self.run_dir, self.update, self.to_dict(), self.figures() if figures else ())
 
 
+def read_quantities(quantities: Sequence[Quantity[Any, Any]], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quantities in a document, by name; a ValueError names the one that has another layout."""
+    values = {}
+    for quantity in quantities:
+        try:
+            values[quantity.name] = quantity.from_dict(document)
+        except KeyError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            raise ValueError(f"{quantity.name} has another layout ({error})") from None
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """Shape of the run and of the probe, and the estimator that all results refer to."""
@@ -162,5 +175,5 @@ class Probe(ProbeResult):
             timesteps=document["timesteps"],
             command=document["command"],
             geometry=Geometry.from_dict(document["geometry"]),
-            **{quantity.name: quantity.from_dict(document) for quantity in QUANTITIES},
+            **read_quantities(QUANTITIES, document),
         )

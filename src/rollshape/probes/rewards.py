@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.divisors import divisors
+from rollshape.geometry.values import SEED, Range
 from rollshape.probes.quantities import REWARD_QUANTITIES
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.quantities.redistribution import Redistribution
 from rollshape.probes.quantities.reward_gradient import DRAWS, RewardGradient
-from rollshape.probes.result import ProbeResult
+from rollshape.probes.result import ProbeResult, read_quantities
 from rollshape.probes.subject import Checkpoint, ProbedRun, RunOrPath
 
 SETTINGS = ("rrd_batch_size", "rrd_sample_size", "unbiased", "draws", "seed")
@@ -48,7 +50,7 @@ class RewardProbe(ProbeResult):
         return cls(
             run_dir=document.get("run_dir", ""),
             **{name: document[name] for name in ("update", "timesteps", "command", *SETTINGS)},
-            **{quantity.name: quantity.from_dict(document) for quantity in REWARD_QUANTITIES},
+            **read_quantities(REWARD_QUANTITIES, document),
         )
 
 
@@ -64,15 +66,17 @@ class RewardContext:
     seed: int
 
 
+@check_arguments
 def probe_rewards(
     run: RunOrPath,
     checkpoint: int | Literal["latest"] = "latest",
     *,
-    seed: int | None = None,
-    draws: int = DRAWS,
+    seed: Annotated[int | None, SEED] = None,
+    draws: Annotated[int, Range(2, 1_000_000)] = DRAWS,
+    trust: bool = False,
 ) -> RewardProbe:
     """Measure the reward network of an RRD run: few long or many short subsequences, and the rewards of an episode."""
-    with ProbedRun(run) as probed:
+    with ProbedRun(run, trust=trust) as probed:
         update = probed.find_update(None if checkpoint == "latest" else checkpoint)
         spec, replay = probed.spec, probed.plan.replay
         size = replay.rrd_batch_size if replay else 0

@@ -7,12 +7,15 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, step_and_reset
 
 BURN_IN = (2, 3)  # in episode lengths: at least, and less than
+GROUP_ENVS = 128  # environments that are collected side by side
+MOST_GROUPS = 8  # with more environments, the groups are larger
 
 
 def step_environments(env: FunctionalEnv, policy: Policy, episodes: Episode, key: Array) -> Episode:
@@ -47,6 +50,18 @@ def stationary(env: FunctionalEnv, policy: Policy, num_envs: int, key: Array, bu
     fresh = jax.vmap(partial(start, env))(jax.random.split(reset_key, num_envs))
     result: tuple[Episode, Array] = jax.lax.fori_loop(0, most, step, (fresh, jnp.zeros((), jnp.int32)))
     return result
+
+
+def stationary_states(env: FunctionalEnv, policy: Policy, num_envs: int, key: Array, length: int) -> Episode:
+    """Return the episodes [N] of fresh environments after a burn-in for episodes of up to `length` steps.
+
+    They burn in in groups, so that one program serves any number of environments up to 1,024.
+    """
+    size = min(num_envs, max(GROUP_ENVS, -(-num_envs // MOST_GROUPS)))
+    keys = jax.random.split(key, -(-num_envs // size))
+    groups = [jax.device_get(stationary(env, policy, size, k, burn_in_of(length))[0]) for k in keys]
+    joined: Episode = jax.tree.map(lambda *parts: jax.device_put(np.concatenate(parts)[:num_envs]), *groups)
+    return joined
 
 
 def burn_in_of(length: int) -> Array:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from rollshape.agents.normalizer import Moments
@@ -19,13 +19,14 @@ from rollshape.algorithms.replay import ReplayBuffer, has_finished_episode
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv
 from rollshape.errors import RequestError
+from rollshape.files import output_directory
 from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint as checkpoints
 from rollshape.training.driver import Driver, RunState
 from rollshape.training.run import Run
 from rollshape.training.rundir import RunDirectory
-from rollshape.training.setup import new_driver, use_compilation_cache
+from rollshape.training.setup import new_driver, trusted_spec, use_compilation_cache
 from rollshape.training.spec import Spec
 
 RunOrPath = Run | str | Path
@@ -93,7 +94,7 @@ class Checkpoint:
         return _on_one_device(self._state.episodes)
 
     def is_finite(self) -> bool:
-        return all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(self.policy.network))
+        return all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(self.policy.network))
 
     def reward_model(self) -> tuple[Network, ReplayBuffer]:
         """Return the reward network of RRD and the replay it learns from, or raise a RequestError."""
@@ -111,11 +112,11 @@ class Checkpoint:
 class ProbedRun:
     """A run directory opened for measurement. The run is planned once, and each checkpoint is loaded once."""
 
-    def __init__(self, run: RunOrPath) -> None:
+    def __init__(self, run: RunOrPath, *, trust: bool = False) -> None:
         use_compilation_cache()
-        self.path = run.path if isinstance(run, Run) else Path(run)
+        self.path = run.path if isinstance(run, Run) else output_directory(run)
         self._directory = RunDirectory(self.path)
-        self.spec = self._directory.spec()
+        self.spec = trusted_spec(self._directory, trust or isinstance(run, Run))
         self._checkpoints: dict[int, Checkpoint] = {}
 
     def __enter__(self) -> ProbedRun:
@@ -146,7 +147,7 @@ class ProbedRun:
         """Load the checkpoint of an update, unless it is loaded already."""
         if update not in self._checkpoints:
             path = checkpoints.find(self._directory.checkpoints, update)
-            checkpoint = Checkpoint(self._driver, checkpoints.load(path, self._template))
+            checkpoint = Checkpoint(self._driver, checkpoints.load(path, self._template).state)
             if not checkpoint.is_finite():
                 raise RequestError(
                     "checkpoint",

@@ -31,7 +31,7 @@ from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_fields
 from rollshape.probes.plotting import BLUE, INTERVAL, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.stationary import burn_in_of, stationary
+from rollshape.probes.stationary import stationary_states
 from rollshape.probes.subject import Checkpoint, Estimator
 from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
 from rollshape.training.driver import histogram_entropy, phase_histogram
@@ -115,7 +115,7 @@ def measure_reset_phase(
         return ResetPhase(plan.num_envs, plan.num_steps, env.horizon, (), reason=reason)
     play = partial(_play, env, checkpoint.estimator, plan.num_steps, policy, checkpoint.reward_moments)
     burn_key, reset_key, staggered_key, phase_key, run_key = jax.random.split(jax.random.key(seed), 5)
-    settled, _ = stationary(env, policy, num_envs, burn_key, burn_in_of(env.horizon))
+    settled = stationary_states(env, policy, num_envs, burn_key, env.horizon)
     staggered = play(settled, staggered_key)[1]
     updates = max(1, -(-env.horizon // plan.num_steps))
     selected = sorted({1 + i * updates // min(num_phases, updates) for i in range(min(num_phases, updates))})
@@ -127,8 +127,16 @@ def measure_reset_phase(
             if update in selected:
                 yield update, window
 
-    _, next_rollout = play(checkpoint.episodes, run_key)
-    return compare_phases(checkpoint, windows(), staggered, _histogram(next_rollout, env.horizon))
+    return compare_phases(checkpoint, windows(), staggered, run_histogram(play, checkpoint, num_envs, run_key))
+
+
+def run_histogram(play: Any, checkpoint: Checkpoint, num_envs: int, key: Array) -> Floats:
+    """Return the phases of the run's next rollout: of as many environments as the program has, the run's repeated."""
+    count, states = checkpoint.plan.num_envs, checkpoint.episodes
+    if count <= num_envs:
+        states = jax.tree.map(lambda x: jax.device_put(np.resize(np.asarray(x), (num_envs, *x.shape[1:]))), states)
+    _, rollout = play(states, key)
+    return _histogram(rollout.steps[:count], checkpoint.env.horizon)
 
 
 def compare_phases(
@@ -161,14 +169,14 @@ def compare_phases(
         within=within,
         staggered_variance=Estimate(*(scale * x for x in (total.value, total.low, total.high))),
         envs_of_balance=within * plan.num_envs / between.value if between.low > 0 else None,
-        staggered_histogram=_shares(_histogram(staggered, horizon)),
+        staggered_histogram=_shares(_histogram(staggered.steps, horizon)),
         run_histogram=None if run_histogram is None else _shares(run_histogram),
         run_entropy=None if run_histogram is None else float(histogram_entropy(jnp.asarray(run_histogram))),
     )
 
 
-def _histogram(window: Window, horizon: int) -> Floats:
-    return np.asarray(phase_histogram(window.steps, horizon, window.steps >= 0))
+def _histogram(steps: Array, horizon: int) -> Floats:
+    return np.asarray(phase_histogram(steps, horizon, steps >= 0))
 
 
 def _shares(counts: Floats) -> tuple[float, ...]:

@@ -36,7 +36,7 @@ from rollshape.gradients.scores import policy_rows, policy_score_norms
 from rollshape.probes.documents import read_fields
 from rollshape.probes.plotting import BLUE, GRAY, GREEN, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.stationary import burn_in_of, stationary
+from rollshape.probes.stationary import stationary_states
 from rollshape.probes.subject import Checkpoint
 from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
 
@@ -98,7 +98,7 @@ def measure_step_noises(
         return StepNoises(num_states, num_actions, num_continuations, steps, 0, 0.0, None, reason)
     length = max(horizon or _default_horizon(estimator.gamma, env), steps)
     burn_key, action_key, position_key, play_key = jax.random.split(jax.random.key(seed), 4)
-    episodes = stationary(env, policy, num_states, burn_key, burn_in_of(env.horizon))[0]
+    episodes = stationary_states(env, policy, num_states, burn_key, env.horizon)
     observations = jnp.repeat(policy.normalize(episodes.observation)[:, None], num_actions, 1)
     actions = sample(policy.distribution, action_key, policy.network(observations)[0])
     steps_left = jax.random.randint(position_key, (num_states,), 1, steps + 1)
