@@ -18,6 +18,7 @@ from rollshape.reports.summary import UNEQUAL_ROLLOUTS, summarize_claims
 from rollshape.studies.store import Store, TrialResult
 from rollshape.studies.study_file import study_from_dict
 from rollshape.studies.trials import expand
+from rollshape.training.rundir import RunDirectory
 
 HOSTILE = '<script>alert(1)</script> "quoted" & $\\frac{$ | `x` ]( http://evil.example'
 
@@ -164,8 +165,8 @@ def test_a_folder_without_runs_is_a_wrong_request(tmp_path: Path) -> None:
     (tmp_path / "a" / "metrics.jsonl").unlink()
     with pytest.raises(RequestError, match="has a row of metrics"):
         write_report(tmp_path)
-    (tmp_path / "a" / "run.json").write_text('{"spec": {}, "status": "done", "versions": {}}')
-    with pytest.raises(RequestError, match="valid plan"):
+    RunDirectory(tmp_path / "a").write({"spec": {}, "status": "done", "versions": {}})
+    with pytest.raises(RequestError, match="plan is missing"):
         write_report(tmp_path)
 
 
@@ -177,3 +178,27 @@ def test_the_command_prints_the_conclusion_and_the_path(tmp_path: Path, capsys: 
     assert "64×32 has the highest final return" in shown
     assert main(["report", folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "not settled"
+
+
+def test_planted_links_are_not_followed(tmp_path: Path) -> None:
+    folder, victim = tmp_path / "runs", tmp_path / "victim"
+    write_run(folder / "a", spec_of(64), 100.0)
+    victim.write_text("precious")
+    for name in (".report.html.writing", "report.html", "report.md"):
+        (folder / name).symlink_to(victim)
+    write_report(folder)
+    assert victim.read_text() == "precious"
+    assert not (folder / "report.html").is_symlink()
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "report").rename(elsewhere)
+    (folder / "report").symlink_to(elsewhere)
+    with pytest.raises(RequestError, match="is a link"):
+        write_report(folder)
+
+
+def test_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / "runs\udcff"
+    write_run(folder / "a", spec_of(64), 100.0)
+    report = write_report(folder)
+    assert json.loads(json.dumps(report.to_dict()))["html"] == str(folder / "report.html")
+    assert "Runs in runs?" in report.html.read_text()

@@ -9,6 +9,7 @@ import pytest
 from tests.reports.runs import folder_of, probe_document, spec_of, write_run
 
 from rollshape.errors import RequestError
+from rollshape.probes.files import write_document
 from rollshape.studies.builtin import builtin_names, load_builtin
 from rollshape.studies.groups import Task, group_tasks
 from rollshape.studies.ranking import check_predictions, predict_errors
@@ -189,10 +190,8 @@ def test_a_policy_loss_near_zero_is_put_to_the_test(tmp_path: Path) -> None:
 
 def test_a_prediction_is_scaled_to_each_shape_and_tested(tmp_path: Path) -> None:
     folder_of(tmp_path, {2: 400.0, 32: 300.0, 1024: 100.0})
-    folder = tmp_path / "2-0" / "probes" / "20"
-    folder.mkdir(parents=True)
     document = probe_document({1024: (4.0, 0.1), 64: (1.0, 0.5), 2: (0.1, 1.5)})
-    (folder / "probe.json").write_text(json.dumps(document))
+    write_document(tmp_path / "2-0" / "probes" / "20" / "probe.json", document)
     (task,) = read(tmp_path)
     one, measured = predict_errors(task)
     np.testing.assert_allclose(list(one.errors.values()), np.array([4.1, 1.5, 1.6]) / 1.6)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ import psutil
 import pytest
 
 from rollshape.errors import RequestError
-from rollshape.studies.engines import pool
-from rollshape.studies.engines.local import least_pinned_cores
-from rollshape.studies.engines.pool import TrialQueue
+from rollshape.geometry.machine import Machine
+from rollshape.studies.engines import local, pool
+from rollshape.studies.engines.local import count_workers, least_pinned_cores
+from rollshape.studies.engines.pool import EngineOptions, TrialQueue
 from rollshape.studies.events import Event
 from rollshape.studies.run import StudyState, open_study, run_study
 from rollshape.studies.store import Store
@@ -24,6 +26,7 @@ from rollshape.studies.study_file import read_study, study_from_dict
 from rollshape.studies.trials import expand
 from rollshape.training.reproduce import first_difference
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.setup import plan_run
 
 TINY = """
 title: Tiny
@@ -61,7 +64,7 @@ def assert_identical(path: Path, unbroken: StudyState) -> None:
 
 
 def counted(path: Path, kind: str) -> Counter[str]:
-    return Counter(event["trial"] for event in Store(path).events() if event["event"] == kind)
+    return Counter(event["trial"] for event in Store(path).journal.events() if event["event"] == kind)
 
 
 def start(tiny: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
@@ -78,7 +81,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def under_way(path: Path) -> list[tuple[str, int]]:
     """(trial, pid of its worker) of trials that have begun, made some rows, and not ended."""
-    events = list(Store(path).events())
+    events = list(Store(path).journal.events())
     ended = {event["trial"] for event in events if event["event"] == "end"}
     begun = {event["trial"]: event["pid"] for event in events if event["event"] == "begin"}
     rows = {trial: RunDirectory(Store(path).run_dir(trial)).rows() for trial in begun}
@@ -100,12 +103,12 @@ def test_a_whole_study(unbroken: StudyState) -> None:
 
 
 def test_a_finished_study_starts_nothing(unbroken: StudyState) -> None:
-    before = unbroken.store.journal.read_bytes()
+    before = unbroken.store.journal.path.read_bytes()
     happened: list[Event] = []
     again = run_study(unbroken.study, unbroken.store.path, on_event=happened.append)
     assert again.results == unbroken.results
     assert happened == []
-    assert unbroken.store.journal.read_bytes() == before
+    assert unbroken.store.journal.path.read_bytes() == before
 
 
 def test_a_killed_worker_costs_one_retry(unbroken: StudyState, tiny: Path, tmp_path: Path) -> None:
@@ -127,6 +130,13 @@ def test_a_killed_worker_costs_one_retry(unbroken: StudyState, tiny: Path, tmp_p
     assert set(counted(tmp_path / "x", "end").values()) == {1}
 
 
+def assert_saved(out: Path) -> None:
+    """Check that an interrupted trial has been saved where it was, and not only at its last regular checkpoint."""
+    for trial, _ in under_way(out):
+        directory = RunDirectory(Store(out).run_dir(trial))
+        assert directory.read()["status"] == "interrupted"
+
+
 def test_interrupted_and_killed_it_goes_on_to_the_identical_end(
     unbroken: StudyState, tiny: Path, tmp_path: Path
 ) -> None:
@@ -138,9 +148,20 @@ def test_interrupted_and_killed_it_goes_on_to_the_identical_end(
     assert study.returncode == 130
     assert "Run the same command again to resume" in errors
     assert "Traceback" not in errors
-    assert (
-        not under_way(out) or RunDirectory(Store(out).run_dir(under_way(out)[0][0])).read()["status"] == "interrupted"
-    )
+    assert_saved(out)
+
+    study = start(tiny, out, "--jobs", "1", "--json")
+    wait_for(lambda: bool(under_way(out)) and psutil.pid_exists(under_way(out)[0][1]))
+    os.kill(under_way(out)[0][1], signal.SIGTERM)  # Slurm and systemd terminate all processes
+    study.terminate()
+    printed, errors = study.communicate(timeout=SECONDS)
+    assert study.returncode == 143
+    document = json.loads(printed)
+    assert document["status"] == "interrupted"
+    assert len(document["trials"]) == 3
+    assert "Run the same command again to resume" in errors
+    assert "Traceback" not in errors
+    assert_saved(out)
 
     study = start(tiny, out)
     wait_for(lambda: len(counted(out, "end")) >= 1 and bool(under_way(out)))
@@ -154,6 +175,66 @@ def test_interrupted_and_killed_it_goes_on_to_the_identical_end(
     assert_identical(out, unbroken)
     assert set(counted(out, "end").values()) == {1}
     assert all(counted(out, "begin")[trial] == begun[trial] for trial in ended)  # nothing that has ended is repeated
+
+
+STARTER = """
+import sys
+from rollshape.cli import main
+print("ready", file=sys.stderr, flush=True)  # an interrupt before this is Python's own
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("delay", "number", "code"),
+    [(0.2, signal.SIGINT, 130), (0.6, signal.SIGTERM, 143), (1.2, signal.SIGINT, 130), (2.0, signal.SIGTERM, 143)],
+)
+def test_a_signal_while_the_command_starts(
+    delay: float, number: signal.Signals, code: int, tiny: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", STARTER, "study", str(tiny), "--out", str(tmp_path / "x"), "--json"]
+    study = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert study.stderr is not None
+    assert study.stderr.readline() == "ready\n"
+    time.sleep(delay)
+    study.send_signal(number)
+    out, errors = study.communicate(timeout=SECONDS)
+    assert study.returncode == code
+    assert "Traceback" not in errors
+    document = json.loads(out)
+    assert document.get("status") == "interrupted" or document["error"]["rule"] == "interrupted"
+
+
+def test_the_folder_of_a_study_is_removed_while_it_runs(tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    study = start(tiny, out, "--json")
+    wait_for(lambda: bool(under_way(out)))
+    workers = psutil.Process(study.pid).children()
+    out.rename(tmp_path / "elsewhere")
+    printed, errors = study.communicate(timeout=SECONDS)
+    assert study.returncode == 1
+    error = json.loads(printed)["error"]
+    assert error["rule"] == "disk"
+    assert "was removed or moved while the study was running" in error["message"]
+    assert "Traceback" not in errors
+    assert not any(worker.is_running() for worker in workers)
+    assert not out.exists()
+
+
+def test_the_folder_of_a_trial_is_removed_while_it_runs(unbroken: StudyState, tiny: Path, tmp_path: Path) -> None:
+    removed: list[str] = []
+
+    def watch(event: Event) -> None:
+        if event.kind == "row" and not removed:
+            removed.append(event.trial)
+            shutil.rmtree(tmp_path / "x" / "trials" / event.trial)
+
+    state = run_study(read_study(str(tiny)), tmp_path / "x", jobs=1, on_event=watch)
+    result = state.results[removed[0]]
+    assert result.state == "failed"
+    assert "metrics.jsonl" in result.reason
+    run_study(read_study(str(tiny)), tmp_path / "x", jobs=1)
+    assert_identical(tmp_path / "x", unbroken)
 
 
 def test_two_processes_share_a_study(unbroken: StudyState, tiny: Path, tmp_path: Path) -> None:
@@ -254,6 +335,45 @@ def test_a_trial_of_another_process_is_asked_for_again(monkeypatch: pytest.Monke
     assert not agenda
 
 
+SMALL = """
+env: {env}
+fixed: {{num_steps: 8, num_epochs: 1, num_minibatches: 1, total_timesteps: 640, hidden_sizes: [4]}}
+points: [{{num_envs: 8}}]
+seeds: 1
+"""
+
+
+def run_in(folder: Path, env: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Run a small study in a folder. With `-P`, as in the installed script, the command imports nothing from there."""
+    (folder / "small.yaml").write_text(SMALL.format(env=env))
+    command = [sys.executable, *flags, "-m", "rollshape.cli", "study", "small.yaml", "--json"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_workers_do_not_run_modules_of_the_current_directory(tmp_path: Path) -> None:
+    for name in ("optax", "json", "runpy", "rollshape"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / name)!r} + '.ran', 'w')\nraise ImportError\n")
+    outcome = run_in(tmp_path, "FrozenLake-v1", "-P")
+    assert list(tmp_path.glob("*.ran")) == []
+    assert outcome.returncode == 0, outcome.stderr
+
+
+ENV_MODULE = """
+import gymnasium
+from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+gymnasium.register("Lake-v0", FrozenLakeEnv, max_episode_steps=20)
+"""
+
+
+def test_workers_can_import_an_environment_that_the_command_can_import(tmp_path: Path) -> None:
+    (tmp_path / "lakes.py").write_text(ENV_MODULE)
+    refused = run_in(tmp_path, "lakes:Lake-v0", "-P")
+    assert refused.returncode == 2
+    assert "No module named 'lakes'" in json.loads(refused.stdout)["error"]["message"]
+    outcome = run_in(tmp_path, "lakes:Lake-v0")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
 def test_workers_go_where_fewest_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = sorted(os.sched_getaffinity(0))
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -268,3 +388,42 @@ def test_workers_go_where_fewest_are_pinned(monkeypatch: pytest.MonkeyPatch) -> 
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "num_trials", "available", "count", "note"),
+    [
+        (None, 9, 8 * 10**9, 4, ""),
+        (None, 9, None, 4, ""),
+        (None, 2, 2 * 10**9, 2, ""),
+        (None, 9, 25 * 10**8, 2, "4 workers need up to 4 GB of memory, 2.5 GB are available. Only 2 of them will be"),
+        (None, 9, 10**8, 1, "Only 1 of them will be started."),
+        (3, 9, 25 * 10**8, 3, "3 workers need up to 3 GB of memory, 2.5 GB are available. --jobs 2 needs 2 GB."),
+        (1, 9, 10**8, 1, "1 worker needs up to 1 GB of memory, 100 MB are available."),
+    ],
+)
+def test_workers_that_fit_into_the_available_memory(
+    jobs: int | None,
+    num_trials: int,
+    available: int | None,
+    count: int,
+    note: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "machine", lambda: Machine(cores=4, memory_bytes=10**10))
+    monkeypatch.setattr(local, "available_memory", lambda: available)
+    happened: list[Event] = []
+    assert count_workers(EngineOptions(jobs, peak_bytes=10**9), num_trials, happened.append) == count
+    assert [event.kind for event in happened] == (["note"] if note else [])
+    assert all(note in event.reason for event in happened)
+
+
+def test_the_engine_knows_the_memory_of_the_largest_trial(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: list[EngineOptions] = []
+    monkeypatch.setattr(
+        "rollshape.studies.run.ENGINES",
+        {"local": pool.Engine(local.check, lambda _, __, given, ___: options.append(given))},
+    )
+    state = run_study(read_study(str(tiny)), tiny.parent / "planned")
+    plans = [plan_run(trial.spec).memory for trial in state.trials]
+    assert options[0].peak_bytes == max(memory.peak_bytes for memory in plans if memory is not None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.reports.runs import probe_document, spec_of, write_run
 
+from rollshape.checksums import seal
 from rollshape.geometry.plan import Plan
 from rollshape.gradients.intervals import Estimate
 from rollshape.probes.quantities.redistribution import Redistribution
@@ -88,27 +89,28 @@ def test_a_probe_that_cannot_be_read_is_a_failed_probe(tmp_path: Path) -> None:
     older = probe_document({64: (1.0, 0.5)})
     del older["horizon"]
     run = write_run(tmp_path / "run", spec_of(32), 100.0)
-    texts = [json.dumps(older), json.dumps(older | {"horizon": 3}), '{"update": ', "[]"]
+    changed = seal(older) | {"update": 21}
+    texts = [json.dumps(seal(older)), json.dumps(seal(older | {"horizon": 3})), json.dumps(changed), '{"up', "[]"]
     for update, text in enumerate(texts, start=1):
         (run / "probes" / str(update)).mkdir(parents=True)
         (run / "probes" / str(update) / "probe.json").write_text(text)
     (record,) = read_records(run)
     assert record.measured_probes() == []
-    reasons = ["the entry 'horizon' is missing", "unknown layout", "is not JSON", "holds no JSON object"]
-    for probe, update, reason in zip(record.probes.values(), [20, 20, None, None], reasons, strict=True):
+    reasons = ["probe.json: horizon is missing", "horizon has another layout", *["changed after it was written"] * 3]
+    for probe, update, reason in zip(record.probes.values(), [20, 20, None, None, None], reasons, strict=True):
         assert isinstance(probe, FailedProbe)
         assert probe.update == update
         assert reason in probe.error
-        assert "run `rollshape probe` again" in probe.error
+        assert "`rollshape probe`" in probe.error
 
 
 def test_a_study_that_was_started_without_a_rule_still_opens(tmp_path: Path) -> None:
     study = study_from_dict({"claim": "More is better.", "grid": {"num_envs": [2, 4]}}, "tradeoff")
     store = Store(tmp_path)
     store.begin(study)
-    event = json.loads(store.journal.read_text())
+    event = json.loads(store.journal.path.read_text())
     del event["study"]["rule"]
-    store.journal.write_text(json.dumps(event) + "\n")
+    store.journal.path.write_text(json.dumps(seal(event)) + "\n")
     assert Store(tmp_path).study() == study
     store.begin(study_from_dict({**study.to_dict(), "rule": "more-envs-is-better"}, "tradeoff"))
     assert Store(tmp_path).study().rule == "more-envs-is-better"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 from rollshape.studies.store import Store, TrialResult
 from rollshape.studies.study import Study
 from rollshape.studies.study_file import study_from_dict
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_a_study_is_begun_once_and_may_grow(store: Store) -> None:
     store.begin(study())
-    assert len(list(store.events())) == 1
+    assert len(list(store.journal.events())) == 1
     store.begin(study(seeds=5))
     assert store.study() == study(seeds=5)
     with pytest.raises(RequestError, match="holds the study x"):
@@ -43,16 +43,17 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
         Store(tmp_path).study()
     with pytest.raises(RequestError, match="Cannot create"):
         Store(tmp_path / "thesis.txt" / "study").begin(study())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("kept", [1, 20, -1])
 def test_a_torn_last_line_is_harmless(store: Store, kept: int) -> None:
     store.record_end("a", TrialResult("done", summary={"final_return": 1.0}))
-    whole = store.journal.read_bytes()
+    whole = store.journal.path.read_bytes()
     store.record_end("b", TrialResult("done", summary={"final_return": 2.0}))
-    torn = store.journal.read_bytes()[len(whole) :][:kept]
-    store.journal.write_bytes(whole + torn)
-    ended = {"a"} | ({"b"} if kept < 0 else set())  # with all but its newline the line is whole
+    torn = store.journal.path.read_bytes()[len(whole) :][:kept]
+    store.journal.path.write_bytes(whole + torn)
+    ended = {"a"}
     assert set(store.progress()) == set(Store(store.path).progress()) == ended
     store.record_end("c", TrialResult("failed", "error", "why"))
     assert set(store.progress()) == set(Store(store.path).progress()) == ended | {"c"}
@@ -89,12 +90,30 @@ for i in range(100):
 """
 
 
+def test_links_are_not_followed(store: Store, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    victim.chmod(0o600)
+    store.run_dir("a").mkdir()
+    (store.run_dir("a") / "link").symlink_to(victim)
+    store.record_end("a", TrialResult("done"))
+    assert victim.stat().st_mode & 0o777 == 0o600
+    (store.path / "claims" / "b").symlink_to(victim)
+    with pytest.raises(RunError, match="cannot be written"):
+        store.lock_trial("b")
+    store.journal.path.unlink()
+    store.journal.path.symlink_to(victim)
+    with pytest.raises(RunError, match="cannot be written"):
+        store.journal.append({"event": "run"})
+    assert victim.read_text() == "precious"
+
+
 def test_two_processes_append_whole_lines(store: Store) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", APPENDER, str(store.path), name]) for name in "ab"]
     while any(writer.poll() is None for writer in writers):
         store.progress()
     assert [writer.wait() for writer in writers] == [0, 0]
-    lines = store.journal.read_text().splitlines()
+    lines = store.journal.path.read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 201
     assert len(store.progress()) == 200
     assert store.progress() == Store(store.path).progress()

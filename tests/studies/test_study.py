@@ -8,7 +8,7 @@ import pytest
 from rollshape.errors import RequestError
 from rollshape.studies.builtin import builtin_names, load_builtin
 from rollshape.studies.study import Study
-from rollshape.studies.study_file import read_study, study_from_dict
+from rollshape.studies.study_file import read_study, study_from_dict, study_name
 from rollshape.studies.trials import Trial, evaluation_grid, expand
 
 FILE = """
@@ -41,6 +41,23 @@ def test_a_study_file(tmp_path: Path) -> None:
     assert study.seeds == (0, 1)
     assert study.probe_at == (0.1, 0.5)
     assert study_from_dict(study.to_dict(), "mine") == study
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("tiny.yaml", "tiny"),
+        ("folder/my.study.yml", "my.study"),
+        ("...yaml", "study"),
+        ("..json", "study"),
+        (".yaml", "study"),
+        (".hidden.yaml", "hidden"),
+        ("a b\nc\x1b.yaml", "a b-c-"),
+        ("x\udcff.yaml", "x-"),
+    ],
+)
+def test_the_name_of_a_file_can_name_a_folder(file: str, name: str) -> None:
+    assert study_name(file) == name
 
 
 def test_illegal_points_keep_their_reason(tmp_path: Path) -> None:

@@ -42,6 +42,11 @@ def test_the_first_seed_is_probed_and_its_report_tests_nothing_with_one_shape(tm
     known = {0.5: found[0.5]}
     [(share, again)] = list(probe_trial(outcome.store.run_dir(first.id), (0.5, 1.0), 32, known))
     assert (share, again) == (1.0, found[1.0])  # a killed worker's probes go on as if it had lived
+    file = outcome.store.probe_files(first.id)[1.0]
+    file.write_text(file.read_text().replace('"update": 40', '"update": 41'))
+    lines = len(list(outcome.store.journal.events()))
+    assert run_study(tiny(), tmp_path / "out", jobs=1).store.probes(first.id) == found  # measured again
+    assert len(list(outcome.store.journal.events())) == lines + 1  # this run of the study; the trial ended before
     text = write_report(tmp_path / "out").html.read_text()
     assert "collected batches" in text
     assert '<figure id="surface-0"' in text

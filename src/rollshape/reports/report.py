@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollshape.errors import RequestError
 from rollshape.files import disk_errors, write_bytes
 from rollshape.reports.document import Document, Section
 from rollshape.reports.html import to_html
@@ -55,13 +56,15 @@ def write_report(path: Path) -> WrittenReport:
     data = read_report_data(path)
     document = build_document(data)
     folder = path / FIGURES_FOLDER
+    if folder.is_symlink():
+        raise RequestError("file", f"{folder} is a link; figures are not written through it.", "Remove the link.")
     with disk_errors(folder, RETRY):
         folder.mkdir(exist_ok=True)
     for figure in document.figures():
         write_bytes(folder / f"{figure.name}.png", figure.png, RETRY)
     html, markdown = path / "report.html", path / "report.md"
-    write_bytes(html, to_html(document).encode(), RETRY)
-    write_bytes(markdown, to_markdown(document, FIGURES_FOLDER).encode(), RETRY)
+    for file, text in ((html, to_html(document)), (markdown, to_markdown(document, FIGURES_FOLDER))):
+        write_bytes(file, text.encode(errors="replace"), RETRY)  # a path need not be UTF-8
     return WrittenReport(html, markdown, document.title, document.headline, data.claims, list(document.summary))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 
-from rollshape.formatting import format_bytes
 from rollshape.geometry import diagram
 from rollshape.geometry.machine import machine
 from rollshape.reports import tables
@@ -19,8 +18,9 @@ from rollshape.studies.records import RunRecord
 from rollshape.studies.run import StudyState
 from rollshape.studies.statistics import MIN_BOOTSTRAP_RUNS
 from rollshape.studies.trials import format_point
-from rollshape.training.run import EVAL_EPISODES, FINAL_EPISODES
 from rollshape.training.rundir import RunDirectory
+from rollshape.training.scoring import EVAL_EPISODES
+from rollshape.training.spec import FINAL_EPISODES
 
 INTERVALS = (
     f"interquartile mean and 95 % bootstrap interval from {MIN_BOOTSTRAP_RUNS} runs on, else mean and t-interval"
@@ -65,7 +65,7 @@ def _score_blocks(data: ReportData, task: Task, number: int) -> list[Block]:
         if threshold
         else "No run has a score"
     )
-    caption = f"Final return: mean of {FINAL_EPISODES} fresh episodes after the last update; {INTERVALS}. {goal}."
+    caption = f"Final return: mean over fresh episodes after the last update; {INTERVALS}. {goal}."
     blocks.append(tables.scores(task, threshold.value if threshold else None, caption))
     if len(finals) > 1 and min(map(len, finals.values())) > 1:
         caption = (
@@ -145,7 +145,7 @@ def provenance_blocks(data: ReportData) -> list[Block]:
     versions = sorted({f"{name} {number}" for record in data.records for name, number in record.versions.items()})
     facts += [
         f"Versions: {', '.join(versions) or 'not recorded'}.",
-        f"This page was written on {platform.machine()} with {here.cores} cores and {format_bytes(here.memory_bytes)}.",
+        f"This page was written on {platform.machine()} with {here.describe()}.",
         "The data of every figure is in this page (CSV); run.json, metrics.jsonl and probes of every run are in the "
         "folder.",
     ]
@@ -158,8 +158,8 @@ def _study_provenance(state: StudyState) -> tuple[list[str], list[str]]:
     facts = [f"Run with the {run.engine} engine on {run.machine}, load {run.load}." for run in runs[-1:]]
     facts.append(f"Seeds: {', '.join(map(str, state.study.seeds))}.")
     facts.append(
-        f"Scored every {state.expansion.evaluate_every:,} timesteps on {EVAL_EPISODES} fresh episodes, and after the "
-        f"last update on {FINAL_EPISODES}."
+        f"Scored every {state.expansion.evaluate_every:,} timesteps on up to {EVAL_EPISODES} fresh episodes, and after "
+        f"the last update on up to {FINAL_EPISODES}; host environments stop early if the interval is narrow."
     )
     return list(dict.fromkeys(run.command for run in runs if run.command)), facts
 

@@ -9,12 +9,15 @@ from typing import Literal
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.store import TrialResult
 
-EventKind = Literal["begin", "row", "end", "taken", "retry", "died"]
+EventKind = Literal["begin", "row", "end", "taken", "retry", "died", "note"]
 
 
 @dataclass(frozen=True)
 class Event:
-    """A trial began, logged a row or ended; another process has it (taken), its worker died, or it is tried again."""
+    """A trial began, logged a row or ended; another process has it (taken), its worker died, or it is tried again.
+
+    The `reason` of a note is a sentence; `trial` is empty if the note is about the study as a whole.
+    """
 
     kind: EventKind
     trial: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -48,7 +49,7 @@ def _convert(kind: Any, value: Any) -> Any:
         return _MISMATCH
     if kind is int:
         return int(value) if abs(value) != float("inf") and value == value // 1 else _MISMATCH
-    return float(value)
+    return float(value) if abs(value) <= sys.float_info.max else _MISMATCH
 
 
 def _describe(kind: Any) -> str:

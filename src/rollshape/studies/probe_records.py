@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollshape.errors import RequestError
+from rollshape.probes.files import read_document
 from rollshape.probes.result import Probe
 from rollshape.probes.rewards import RewardProbe
+from rollshape.studies.documents import reading
+from rollshape.typed import check_types
 
-READ_ERRORS = (TypeError, ValueError, AttributeError, LookupError)
+FIX = "It may be from another version of Rollshape: run `rollshape probe` again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +30,23 @@ StoredProbe = Probe | RewardProbe | FailedProbe
 
 def read_probe_file(path: Path) -> StoredProbe:
     """Read the file of a probe; one that cannot be read is a failed probe."""
+    update = None
     try:
-        document = json.loads(path.read_text())
-    except ValueError as error:
-        return _unreadable(None, f"{path} is not JSON ({error})")
-    if not isinstance(document, dict):
-        return _unreadable(None, f"{path} holds no JSON object")
-    return read_probe(document)
+        document = read_document(path)
+        update = document.get("update")
+        with reading(path, FIX):
+            return read_probe(document)
+    except RequestError as error:
+        return FailedProbe(update if isinstance(update, int) else None, f"{error.message} {error.fix}")
 
 
 def read_probe(document: Mapping[str, Any]) -> StoredProbe:
-    """Read the document of a probe, of a reward probe, or of a probe that failed.
-
-    A document that lacks entries, such as one of an older version, is a failed probe.
-    """
-    update = document.get("update")
-    if document.get("error"):
-        return FailedProbe(update, document["error"])
+    """Read the document of a probe, of a reward probe, or of a probe that failed."""
+    if "error" in document:
+        failed = FailedProbe(document["update"], document["error"])
+        check_types(failed, FailedProbe)
+        return failed
     kind = RewardProbe if "reward_surface" in document else Probe
-    try:
-        return kind.from_dict(document)
-    except KeyError as error:
-        return _unreadable(update, f"the entry {error} is missing from its document")
-    except READ_ERRORS as error:
-        return _unreadable(update, f"its document has an unknown layout ({error})")
-
-
-def _unreadable(update: int | None, reason: str) -> FailedProbe:
-    fix = "It may be from another version of Rollshape: run `rollshape probe` again."
-    return FailedProbe(update, f"{reason}. {fix}")
+    probe = kind.from_dict(document)
+    check_types(probe, kind)
+    return probe

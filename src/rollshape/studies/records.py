@@ -12,13 +12,16 @@ import numpy as np
 from rollshape.errors import RequestError
 from rollshape.geometry.plan import Plan
 from rollshape.probes.result import Probe
+from rollshape.studies.documents import RunSummary, read_run, reading
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.probe_records import StoredProbe, read_probe_file
 from rollshape.studies.store import Store
-from rollshape.training.rundir import RunDirectory
+from rollshape.training.rundir import NEW_DIRECTORY, RunDirectory
 from rollshape.training.spec import Spec
 
-NOT_PART_OF_GROUP = ("seed", "log_every", "checkpoint_every", "eval_after", "eval_every", "stop_at_return")
+NOT_PART_OF_GROUP = (
+    "seed", "log_every", "checkpoint_every", "eval_after", "eval_every", "stop_at_return", "final_episodes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,31 +91,43 @@ def read_records(path: Path) -> list[RunRecord]:
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
-    yield from sorted(path.parent for path in folder.glob("*/run.json"))
+    try:
+        yield from sorted(path.parent for path in folder.glob("*/run.json"))
+    except OSError as error:
+        raise RequestError("run", f"{folder} cannot be read: {error.strerror}.", "Check the path.") from None
 
 
 def _read_record(path: Path, probe_files: Mapping[float, Path] | None = None) -> RunRecord:
     directory = RunDirectory(path)
-    document = directory.read()
-    plan = directory.plan()
-    if not plan.num_updates:
+    document, spec, plan = read_run(directory)
+    if plan.num_updates is None or plan.num_updates < 1:
         raise RequestError(
             "run", f"{path / 'run.json'} holds a plan without a budget.", "Train again in another directory."
         )
     if probe_files is None:
         probe_files = _probe_files(path, plan.num_updates)
-    summary = document.get("summary") or {}
+    summary = document.get("summary", RunSummary())
     return RunRecord(
         path=path,
-        spec=Spec.from_dict(document["spec"]),
+        spec=spec,
         plan=plan,
         status=document["status"],
-        rows=[MetricsRow.from_dict(row) for row in directory.rows()],
+        rows=_read_rows(directory),
         probes={share: read_probe_file(file) for share, file in probe_files.items()},
         final_return=summary.get("final_return"),
         sps=summary.get("sps"),
         versions=document["versions"],
     )
+
+
+def _read_rows(directory: RunDirectory) -> list[MetricsRow]:
+    with reading(directory.path / "run.json", NEW_DIRECTORY):
+        rows = list(directory.rows())
+    typed_rows = []
+    for number, row in enumerate(rows, 1):
+        with reading(f"{directory.metrics.path}, line {number}", NEW_DIRECTORY):
+            typed_rows.append(MetricsRow.from_dict(row))
+    return typed_rows
 
 
 def _probe_files(path: Path, num_updates: int) -> dict[float, Path]:

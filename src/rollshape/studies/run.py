@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import machine
+from rollshape.studies.documents import TrialState
 from rollshape.studies.engines import EngineName
 from rollshape.studies.engines.pool import EngineOptions
 from rollshape.studies.engines.registry import ENGINES
 from rollshape.studies.events import OnEvent
 from rollshape.studies.statistics import Summary, summarize
-from rollshape.studies.store import FINAL_STATES, Store, TrialResult, TrialState
+from rollshape.studies.store import FINAL_STATES, Store, TrialResult
 from rollshape.studies.study import Study
 from rollshape.studies.trials import Expansion, IllegalPoint, Trial, expand
 
@@ -136,8 +136,12 @@ def run_study(
     ENGINES[engine].check(options)
     expansion, store = expand(study), Store(out)
     progress = store.progress()
-    pending = [trial for trial in expansion.trials if trial.id not in progress or not progress[trial.id].is_final]
-    refusals = _check_environments(study, pending)
+    pending = [
+        trial
+        for trial in expansion.trials
+        if trial.id not in progress or not progress[trial.id].is_final or store.has_damaged_probe(trial.id)
+    ]
+    refusals, peak_bytes = _check_environments(study, pending)
     store.begin(study)
     for trial in pending:
         refusal = refusals.get(trial.group)
@@ -147,7 +151,8 @@ def run_study(
     if on_start is not None:
         on_start(_read_state(study, store, expansion))
     if pending:
-        store.append({"event": "run", "command": command, "engine": engine, **_describe_machine()})
+        store.journal.append({"event": "run", "command": command, "engine": engine, **_describe_machine()})
+        options = replace(options, peak_bytes=peak_bytes)
         ENGINES[engine].run(store, pending, options, on_event or (lambda _: None))
     return _read_state(study, store, expansion)
 
@@ -157,7 +162,7 @@ def _describe_machine() -> dict[str, str]:
     here = machine()
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return {
-        "machine": f"{platform.machine()}, {here.cores} cores, {format_bytes(here.memory_bytes)}",
+        "machine": f"{platform.machine()}, {here.describe()}",
         "load": load,
     }
 
@@ -177,18 +182,22 @@ def _read_state(study: Study, store: Store, expansion: Expansion) -> StudyState:
     return StudyState(study, store, expansion, legal, (*expansion.illegal, *illegal), results)
 
 
-def _check_environments(study: Study, trials: Sequence[Trial]) -> dict[str, TrialResult]:
-    """Return group → why its environment cannot be made or does not fit; if all are refused, so is the study."""
+def _check_environments(study: Study, trials: Sequence[Trial]) -> tuple[dict[str, TrialResult], int]:
+    """Return (group → why its environment cannot be made or does not fit, memory of the largest trial).
+
+    If all are refused, so is the study.
+    """
     from rollshape.training.setup import plan_run
 
-    refusals = {}
+    refusals, peak_bytes = {}, 0
     groups = {trial.group: trial for trial in trials}
     for trial in groups.values():
         try:
-            plan_run(trial.spec)
+            memory = plan_run(trial.spec).memory
+            peak_bytes = max(peak_bytes, memory.peak_bytes if memory else 0)
         except RequestError as error:
             refusals[trial.group] = TrialResult("illegal", error.rule, error.message, {"fix": error.fix})
     if refusals and len(refusals) == len(groups):
         first = next(iter(refusals.values()))
         raise RequestError("study", f"No point of {study.name} can be run: {first.reason}", first.fix)
-    return refusals
+    return refusals, peak_bytes

@@ -5,28 +5,29 @@
     probes/ID/      one JSON document per probe
     claims/ID       locked (flock) by the process that runs the trial; the lock is released when that process dies
 
-A trial has ended when the journal says so. An incomplete line that a crash left is skipped.
+A trial has ended when the journal says so. Journal, run directories and probes carry checksums.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import socket
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rollshape.errors import RequestError
-from rollshape.files import write_bytes
+from rollshape.errors import RequestError, RunError
+from rollshape.files import FileLock, lock_file
+from rollshape.probes.files import read_document, write_document
+from rollshape.studies.documents import TrialState, check_event, reading
+from rollshape.studies.journal import RESTORE, RESUME_STUDY, Journal, JournalEvent
 from rollshape.studies.study import Study
 from rollshape.studies.study_file import study_from_dict
 
-TrialState = Literal["pending", "done", "diverged", "failed", "illegal"]
+FOLDERS = ("trials", "claims")
 FINAL_STATES: tuple[TrialState, ...] = ("done", "diverged")  # other trials are tried again by the next run of the study
 
 
@@ -80,29 +81,28 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.journal = path / "journal.jsonl"
+        self.journal = Journal(path / "journal.jsonl")
         self._lock = threading.Lock()
-        self._offset = 0  # bytes of the journal that `_progress` includes
         self._progress: dict[str, TrialProgress] = {}
 
     def begin(self, study: Study) -> None:
         """Create the folder for this study, or reopen it; points and seeds may have been added since."""
+        document = {"event": "study", "name": study.name, "study": study.to_dict()}
+        last = self._last_study()
+        if last is not None and last["name"] != study.name:
+            raise RequestError("study", f"{self.path} holds the study {last['name']}.", "Choose another --out.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in ("trials", "claims"):
+            if last is None and any(path.name not in FOLDERS for path in self.path.iterdir()):
+                raise RequestError("study", f"{self.path} is not empty and holds no study.", "Choose another --out.")
+            for name in FOLDERS:
                 (self.path / name).mkdir(exist_ok=True)
         except OSError as error:
             raise RequestError(
                 "file", f"Cannot create {self.path}: {error.strerror}.", "Choose another --out."
             ) from None
-        document = {"event": "study", "name": study.name, "study": study.to_dict()}
-        last = self._last_study()
-        if last is None and any(path.name not in ("trials", "claims") for path in self.path.iterdir()):
-            raise RequestError("study", f"{self.path} is not empty and holds no study.", "Choose another --out.")
-        if last is not None and last["name"] != study.name:
-            raise RequestError("study", f"{self.path} holds the study {last['name']}.", "Choose another --out.")
         if last is None or last["study"] != document["study"]:
-            self.append(document)
+            self.journal.append(document)
 
     def study(self) -> Study:
         """Return the study as it was last started."""
@@ -112,43 +112,41 @@ class Store:
         return study_from_dict(last["study"], last["name"])
 
     def _last_study(self) -> dict[str, Any] | None:
-        studies = [event for event in self.events() if event["event"] == "study"]
+        studies = self._events("study")
         return studies[-1] if studies else None
 
-    def append(self, event: Mapping[str, Any]) -> None:
-        """Append a line to the journal; it is complete and on disk when this returns."""
-        line = json.dumps({**event, "time": round(time.time(), 3)}, allow_nan=False) + "\n"
-        handle = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            size = os.fstat(handle).st_size
-            is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-            data = ("\n" if is_torn else "").encode() + line.encode()
-            while data:
-                data = data[os.write(handle, data) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def _events(self, kind: str, events: Iterable[JournalEvent] | None = None) -> list[JournalEvent]:
+        """Return the events of one kind, by default of all that are journaled; their types are checked."""
+        selected = [event for event in (self.journal.events() if events is None else events) if event["event"] == kind]
+        with reading(self.journal.path, RESTORE):
+            for event in selected:
+                check_event(event, kind)
+        return selected
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield every complete event, in order."""
-        if self.journal.exists():
-            yield from _parse_events(self.journal.read_bytes())
+    def check_exists(self) -> None:
+        """Raise a RunError if the folder was removed while the study is running."""
+        if not self.has_begun():
+            raise RunError(
+                "disk",
+                f"{self.path} was removed or moved while the study was running.",
+                "Restore the folder, then run the same command again; without it, the study starts over.",
+            )
+
+    def has_begun(self) -> bool:
+        """Return whether the folder holds a study."""
+        return self.journal.exists()
 
     def runs(self) -> list[StudyRun]:
         """Return how the study was run, oldest first."""
         return [
             StudyRun(event["command"], event["engine"], event["machine"], event["load"])
-            for event in self.events()
-            if event["event"] == "run"
+            for event in self._events("run")
         ]
 
     def progress(self) -> dict[str, TrialProgress]:
         """Return trial → progress of every trial that has ended at least once; a final result is never replaced."""
         with self._lock:
-            for event in self._new_events():
-                if event["event"] != "end":
-                    continue
+            for event in self._events("end", self.journal.new_events()):
                 before = self._progress.get(event["trial"], TrialProgress())
                 if not before.is_final:
                     result = TrialResult(event["state"], event["cause"], event["reason"], event["summary"])
@@ -156,77 +154,41 @@ class Store:
                     self._progress[event["trial"]] = TrialProgress(result, failures)
             return dict(self._progress)
 
-    def _new_events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that were appended since the last call."""
-        if not self.journal.exists():
-            return
-        with self.journal.open("rb") as file:
-            file.seek(self._offset)
-            lines = file.read()
-        end = lines.rfind(b"\n") + 1
-        last = list(_parse_events(lines[end:]))  # another process may still be writing it
-        self._offset += len(lines) if last else end
-        yield from (*_parse_events(lines[:end]), *last)
-
     def record_begin(self, trial: str) -> None:
-        self.append({"event": "begin", "trial": trial, "pid": os.getpid(), "host": socket.gethostname()})
+        self.journal.append({"event": "begin", "trial": trial, "pid": os.getpid(), "host": socket.gethostname()})
 
     def record_end(self, trial: str, result: TrialResult) -> None:
         """Journal the end of a trial; the files of a final one become read-only."""
         if result.is_final:
             for path in self.run_dir(trial).rglob("*"):
-                if path.is_file():
+                if path.is_file() and not path.is_symlink():
                     path.chmod(0o444)
-        self.append({"event": "end", "trial": trial, **vars(result)})
+        self.journal.append({"event": "end", "trial": trial, **vars(result)})
 
     def run_dir(self, trial: str) -> Path:
         return self.path / "trials" / trial
 
-    def lock_trial(self, trial: str) -> TrialLock | None:
+    def lock_trial(self, trial: str) -> FileLock | None:
         """Return the lock under which a trial is run, or None while another process holds it."""
-        handle = os.open(self.path / "claims" / trial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        return TrialLock(handle)
+        return lock_file(self.path / "claims" / trial, then=RESUME_STUDY)
 
     def write_probe(self, trial: str, share: float, document: Mapping[str, Any]) -> None:
         """Write the probe of a trial at a share of its run."""
-        folder = self.path / "probes" / trial
-        content = json.dumps(document, indent=2, allow_nan=False).encode()
-        folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder / f"{share:g}.json", content, then="run the study again")
+        write_document(self.path / "probes" / trial / f"{share:g}.json", document)
 
     def probes(self, trial: str) -> dict[float, dict[str, Any]]:
-        """Return share of the run → document of the probe there."""
-        return {share: json.loads(file.read_text()) for share, file in self.probe_files(trial).items()}
+        """Return share of the run → document of the probe there; a damaged one is left out, to be measured again."""
+        documents = {}
+        for share, file in self.probe_files(trial).items():
+            with suppress(RequestError):
+                documents[share] = read_document(file)
+        return documents
+
+    def has_damaged_probe(self, trial: str) -> bool:
+        """Return whether a probe of the trial must be measured again."""
+        return len(self.probes(trial)) < len(self.probe_files(trial))
 
     def probe_files(self, trial: str) -> dict[float, Path]:
         """Return share of the run → file of the probe there, in the order of the run."""
         files = sorted((self.path / "probes" / trial).glob("[0-9]*.json"), key=lambda file: float(file.stem))
         return {float(file.stem): file for file in files}
-
-
-def _parse_events(lines: bytes) -> Iterator[dict[str, Any]]:
-    for line in lines.split(b"\n"):
-        try:
-            event = json.loads(line)
-        except ValueError:  # incomplete, or empty
-            continue
-        if isinstance(event, dict) and "event" in event:
-            yield event
-
-
-class TrialLock:
-    """The right to run a trial, held until it is released or its process ends, however it ends."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def __enter__(self) -> TrialLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)

@@ -15,6 +15,7 @@ from rollshape.studies.fields import convert_field, field_types
 from rollshape.studies.rules import RULES
 from rollshape.studies.study import DEFAULT_PROBE_ENVS, MAX_TRIALS, Study, parse_seeds
 
+STUDY_FILES = (".yaml", ".yml", ".json")
 KEYS = (
     "title", "claim", "rule", "env", "algo", "fixed", "grid", "points", "seeds", "probe", "lr_rule", "lr_reference",
     "evaluate_every",
@@ -25,6 +26,7 @@ SET_BY_STUDY = {
     "eval_after": "Use `evaluate_every`: every trial is scored at the same timesteps.",
     "eval_every": "Use `evaluate_every`: every trial is scored at the same timesteps.",
     "stop_at_return": "Every trial uses its whole budget.",
+    "final_episodes": "The final score of every trial has the same number of episodes.",
 }
 LR_RULES = ("fixed", "sqrt", "linear")
 DEFAULT_SEEDS = 5
@@ -34,7 +36,16 @@ MIN_PROBE_ENVS = 32
 def read_study(source: str) -> Study:
     """Read the study of a YAML or JSON file."""
     parsed = parse(read_text(source), source)
-    return _StudyReader(parsed.values, Path(source).stem, source, parsed).read()
+    return _StudyReader(parsed.values, study_name(source), source, parsed).read()
+
+
+def study_name(source: str) -> str:
+    """Return the name of a file without its ending, such that it can name a folder: `...yaml` is `study`."""
+    stem = Path(source).name
+    for ending in STUDY_FILES:
+        stem = stem.removesuffix(ending)
+    printable = "".join(character if character.isprintable() else "-" for character in stem)
+    return printable.strip(". ") or "study"
 
 
 def study_from_dict(values: Mapping[str, Any], name: str) -> Study:

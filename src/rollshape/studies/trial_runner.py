@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rollshape.envs.failures import EnvironmentAbandoned
 from rollshape.errors import RollshapeError
+from rollshape.studies.documents import read_run
 from rollshape.studies.events import Event
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.store import Store, TrialResult
@@ -56,6 +58,9 @@ def run_trial(store: Store, assignment: Assignment, train: Callable[[Assignment]
         return Event("taken", assignment.trial)
     with lock:
         earlier = store.progress().get(assignment.trial)
+        if earlier is not None and earlier.is_final and store.has_damaged_probe(assignment.trial):
+            train(assignment)  # only measures the probe again: the run has ended
+            return Event("end", assignment.trial, result=earlier.result)
         if earlier is not None and (earlier.is_final or earlier.failures > assignment.failures):
             return Event("end", assignment.trial, result=earlier.result)  # another process was faster
         store.record_begin(assignment.trial)
@@ -68,21 +73,31 @@ def train_trial(
     spec: Spec, out: Path, on_row: Callable[[MetricsRow], None] | None = None, *, keep_checkpoints: bool = False
 ) -> TrialResult:
     """Train to the end, from wherever an earlier attempt stopped; `keep_checkpoints` along the way to probe them."""
-    finished = _finished_result(spec, out)
-    if finished is not None:
-        return finished
+    num_checkpoints = _num_checkpoints(spec) if keep_checkpoints and not RunDirectory(out).exists() else None
+    return resume_run(spec, out, on_row, keep_checkpoints=num_checkpoints)
+
+
+def resume_run(
+    spec: Spec, out: Path, on_row: Callable[[MetricsRow], None] | None = None, **options: Any
+) -> TrialResult:
+    """Start or continue the run in `out`, with the `options` of `train`, and return how it ended, also if it failed."""
     from rollshape.training.run import train
 
     try:
+        finished = _finished_result(spec, out)
+        if finished is not None:
+            return finished
         run = train(
             spec,
             out=out,
             resume=True,
-            keep_checkpoints=_num_checkpoints(spec) if keep_checkpoints and not RunDirectory(out).exists() else None,
             on_row=(lambda row, _: on_row(MetricsRow.from_dict(row))) if on_row else None,
+            **options,
         )
     except MemoryError as error:
         return TrialResult("failed", "out of memory", describe_error(error))
+    except EnvironmentAbandoned as error:
+        raise Interrupted from error
     except RollshapeError as error:
         cause = {"environment": "environment error", "disk": "disk"}.get(error.rule, "refused")
         return TrialResult("failed", cause, f"{error.message} {error.fix}".strip())
@@ -105,10 +120,11 @@ def _finished_result(spec: Spec, out: Path) -> TrialResult | None:
     directory = RunDirectory(out)
     if not directory.exists():
         return None
-    document = directory.read()
-    if document["status"] not in ("done", "diverged") or directory.spec() != spec:
+    document, earlier_spec, _ = read_run(directory)
+    summary = document.get("summary")
+    if document["status"] not in ("done", "diverged") or summary is None or earlier_spec != spec:
         return None
-    return _make_result(document["status"], document["summary"])
+    return _make_result(document["status"], dict(summary))
 
 
 def _make_result(status: str, summary: dict[str, Any]) -> TrialResult:

@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.machine import machine
+from rollshape.formatting import format_bytes
+from rollshape.geometry.machine import available_memory, machine
 from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
 from rollshape.studies.events import Event, OnEvent
 from rollshape.studies.metrics import MetricsRow
@@ -27,6 +28,7 @@ from rollshape.studies.store import Store, TrialResult
 from rollshape.studies.trial_runner import Assignment
 from rollshape.studies.trials import Trial
 
+WORKER = "rollshape.studies.engines.worker"  # the module that a worker process runs
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 ONE_THREAD = {
     "NPROC": "1",  # the size of XLA's thread pool
@@ -43,17 +45,38 @@ def check(options: EngineOptions) -> None:
 
 
 def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
-    """Run the trials on worker processes, by default one per core."""
-    count = options.jobs or machine().cores
+    """Run the trials on worker processes, by default one per core, or as many as the available memory allows."""
+    count = count_workers(options, len(trials), on_event)
     cores = least_pinned_cores(count)
 
     def start_worker(number: int, events: EventQueue) -> Worker:
-        return LocalWorker(store, number, cores[number], events)
+        return LocalWorker((WORKER, str(store.path)), number, cores[number], events)
 
     run_pool(store, trials, count, start_worker, on_event)
 
 
 ENGINE = Engine(check, run)
+
+
+def count_workers(options: EngineOptions, num_trials: int, on_event: OnEvent) -> int:
+    """Return the number of workers: as requested, or one per core that fits into the available memory.
+
+    A note reports workers that do not fit.
+    """
+    count, available = min(options.jobs or machine().cores, num_trials), available_memory()
+    if available is None or count * options.peak_bytes <= available:
+        return count
+    fitting = max(1, available // options.peak_bytes)
+    need = (
+        f"{count} {'worker needs' if count == 1 else 'workers need'} up to {format_bytes(count * options.peak_bytes)} "
+        f"of memory, {format_bytes(available)} are available."
+    )
+    if options.jobs is not None or fitting == count:
+        advice = f"--jobs {fitting} needs {format_bytes(fitting * options.peak_bytes)}." if fitting < count else ""
+        on_event(Event("note", "", reason=f"{need} {advice}".strip()))
+        return count
+    on_event(Event("note", "", reason=f"{need} Only {fitting} of them will be started."))
+    return fitting
 
 
 def least_pinned_cores(count: int) -> list[int]:
@@ -79,20 +102,33 @@ def one_thread_environment() -> dict[str, str]:
     return {**ONE_THREAD, "XLA_FLAGS": flags}
 
 
-class LocalWorker:
-    """A worker process, and a thread that reads its events."""
+def import_path() -> list[str]:
+    """Return the folders from which this process imports, for `extend_import_path` in a worker."""
+    return [os.path.abspath(folder) for folder in sys.path]
 
-    def __init__(self, store: Store, number: int, core: int, events: EventQueue) -> None:
+
+def extend_import_path(folders: Sequence[str]) -> None:
+    """Import from these folders what is not installed: an environment, but no `optax.py` of the current directory.
+
+    A worker starts without the current directory on its path (`-P`), and these folders come last.
+    """
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+
+
+class LocalWorker:
+    """A worker process, and a thread that reads its events. `program` is the module that it runs, and its argument."""
+
+    def __init__(self, program: tuple[str, str], number: int, core: int, events: EventQueue) -> None:
         self._number, self._events = number, events
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rollshape.studies.engines.worker", str(store.path), str(core)],
+            [sys.executable, "-P", "-m", *program, str(core), *import_path()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             text=True,
             env={**os.environ, **one_thread_environment()},
-            start_new_session=True,  # Ctrl-C reaches the study first
+            start_new_session=True,  # Ctrl-C reaches the command first
         )
         self._reader = threading.Thread(target=self._read_events, daemon=True)
         self._reader.start()
@@ -147,6 +183,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         "trial": event.trial,
         "row": None if row is None else dict(row.values),
         "result": None if result is None else vars(result),
+        "reason": event.reason,
     }
 
 
@@ -158,4 +195,5 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
         values["trial"],
         row=None if row is None else MetricsRow.from_dict(row),
         result=None if result is None else TrialResult(**result),
+        reason=values["reason"],
     )

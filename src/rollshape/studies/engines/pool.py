@@ -9,12 +9,13 @@ from __future__ import annotations
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from rollshape.studies.events import Event, OnEvent
-from rollshape.studies.store import Store, TrialResult
+from rollshape.studies.store import Store, TrialProgress, TrialResult
 from rollshape.studies.trial_runner import Assignment
 from rollshape.studies.trials import Trial
 
@@ -28,6 +29,7 @@ class EngineOptions:
 
     jobs: int | None = None  # workers; by default one per core
     address: str | None = None  # of a cluster
+    peak_bytes: int = 0  # memory of the largest trial
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,20 @@ class Engine:
 
     check: Callable[[EngineOptions], None]
     run: Callable[[Store, Sequence[Trial], EngineOptions, OnEvent], None]
+
+
+class Records(Protocol):
+    """Where the pool reads and records how trials ended: the `Store` of a study, or the runs of several seeds."""
+
+    def check_exists(self) -> None:
+        """Raise a RunError if the results can no longer be written."""
+
+    def progress(self) -> Mapping[str, TrialProgress]: ...
+
+    def lock_trial(self, trial: str) -> AbstractContextManager[Any] | None:
+        """Return the lock under which a trial's end is recorded, or None while another process runs the trial."""
+
+    def record_end(self, trial: str, result: TrialResult) -> None: ...
 
 
 class Worker(Protocol):
@@ -107,25 +123,43 @@ class WorkerSlot:
     group: str = ""
 
 
-def run_pool(store: Store, trials: Sequence[Trial], count: int, start_worker: StartWorker, on_event: OnEvent) -> None:
-    """Run all trials on `count` workers; on KeyboardInterrupt every worker saves its state before this raises it."""
-    _Pool(store, trials, count, start_worker, on_event).run()
+def run_pool(
+    records: Records,
+    trials: Sequence[Trial],
+    count: int,
+    start_worker: StartWorker,
+    on_event: OnEvent,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Run all trials on `count` workers; on KeyboardInterrupt every worker saves its state before this raises it.
+
+    `check` is called several times per second and raises an error if no worker can work any more.
+    """
+    _Pool(records, trials, count, start_worker, on_event, check).run()
 
 
 class _Pool:
     def __init__(
-        self, store: Store, trials: Sequence[Trial], count: int, start_worker: StartWorker, on_event: OnEvent
+        self,
+        records: Records,
+        trials: Sequence[Trial],
+        count: int,
+        start_worker: StartWorker,
+        on_event: OnEvent,
+        check: Callable[[], None],
     ) -> None:
-        self.store, self.start_worker, self.on_event = store, start_worker, on_event
+        self.records, self.start_worker, self.on_event, self.check = records, start_worker, on_event, check
         self.trials, self.events = TrialQueue(trials), EventQueue()
         self.slots = [WorkerSlot() for _ in range(min(count, len(trials)))]
         self.deaths = Counter[str]()
-        progress = store.progress()
+        progress = records.progress()
         self.failures = {trial.id: progress[trial.id].failures if trial.id in progress else 0 for trial in trials}
 
     def run(self) -> None:
         try:
             while self.trials or any(slot.trial for slot in self.slots):
+                self.records.check_exists()
+                self.check()
                 for number, slot in enumerate(self.slots):
                     if slot.trial is None:
                         self._assign_trial(number, slot)
@@ -174,14 +208,14 @@ class _Pool:
         if self.deaths[trial.id] < MAX_ATTEMPTS:
             self.trials.pending.insert(0, trial)
             return Event("retry", trial.id, reason=reason)
-        lock = self.store.lock_trial(trial.id)
+        lock = self.records.lock_trial(trial.id)
         if lock is None:  # another process has it now
             self.trials.postpone(trial)
             return Event("taken", trial.id)
         with lock:
             text = f"its worker died {self.deaths[trial.id]} times, the last time {reason}"
             result = TrialResult("failed", "worker died", text)
-            self.store.record_end(trial.id, result)
+            self.records.record_end(trial.id, result)
         return Event("end", trial.id, result=result)
 
     def _interrupt_workers(self) -> None:

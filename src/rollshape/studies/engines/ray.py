@@ -8,6 +8,9 @@ another one.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import shutil
 import tempfile
 import threading
@@ -17,16 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.studies.engines.local import one_thread_environment
+from rollshape.files import disk_errors, write_bytes
+from rollshape.processes import SAFE_PATH
+from rollshape.studies.engines.local import extend_import_path, import_path, one_thread_environment
 from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
+from rollshape.studies.engines.ray_cluster import connected
 from rollshape.studies.events import Event, OnEvent
+from rollshape.studies.journal import RESUME_STUDY
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.store import Store, TrialResult
 from rollshape.studies.trial_probes import probe_trial
 from rollshape.studies.trial_runner import Assignment, run_trial, train_trial
 from rollshape.studies.trials import Trial
 
-BASE_BYTES = 2**30  # Python, JAX and its compiler
 POLL_SECONDS = 0.5
 
 
@@ -38,47 +44,34 @@ def check(options: EngineOptions) -> None:  # noqa: ARG001 (the signature of eve
 
 def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
     """Run the trials on actors of a cluster, by default one per CPU."""
-    ray = _connect(options.address)
-    try:
-        peak = max(trial.plan.memory.peak_bytes if trial.plan.memory else 0 for trial in trials)
+    with connected(options.address) as cluster:
+        ray = cluster.ray
         actor = ray.remote(
             num_cpus=1,
-            memory=BASE_BYTES + peak,
+            memory=options.peak_bytes,
             max_restarts=0,
             max_concurrency=2,  # one call trains, the other returns the latest row
-            runtime_env={"env_vars": one_thread_environment()},
+            runtime_env={"env_vars": one_thread_environment() | SAFE_PATH},
         )(RemoteTrainer)
         count = options.jobs or int(ray.cluster_resources().get("CPU", 1))
 
         def start_worker(number: int, events: EventQueue) -> Worker:
-            return RayWorker(ray, store, number, actor.remote(), events)
+            return RayWorker(ray, store, number, actor.remote(os.getcwd(), import_path()), events)
 
-        run_pool(store, trials, count, start_worker, on_event)
-    finally:
-        ray.shutdown()
+        run_pool(store, trials, count, start_worker, on_event, cluster.check)
 
 
 ENGINE = Engine(check, run)
 
 
-def _connect(address: str | None) -> Any:
-    import ray
-
-    try:
-        if address is None:
-            ray.init(log_to_driver=False, include_dashboard=False)
-        else:
-            ray.init(address=address, log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        text = str(error).splitlines()[0]
-        raise RequestError("study", f"No Ray cluster at {address}: {text}", "Check --address.") from None
-    return ray
-
-
 class RemoteTrainer:
     """The actor on the cluster: trains one trial at a time and returns its run directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str, import_folders: Sequence[str]) -> None:
+        """`folder` is where the study was started: an environment may read files there if the machine has it."""
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        extend_import_path(import_folders)
         self._row: MetricsRow | None = None
 
     def latest_row(self) -> MetricsRow | None:
@@ -105,22 +98,19 @@ class RayWorker:
 
     def __init__(self, ray: Any, store: Store, number: int, actor: Any, events: EventQueue) -> None:
         self._ray, self._store, self._number, self._actor, self._events = ray, store, number, actor, events
-        self._thread: threading.Thread | None = None
 
     def assign(self, assignment: Assignment) -> None:
-        self._thread = threading.Thread(target=self._run, args=(assignment,), daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, args=(assignment,), daemon=True).start()
 
     def interrupt(self) -> None:
-        self._ray.kill(self._actor)
+        """Wait for nothing: the trial starts over, and the actor ends when the study disconnects."""
+        self._put(Event("died", ""))
 
     def close(self) -> None:
-        self.kill()
+        """Leave the actor to the end of the study, as in `interrupt`: a lost cluster would not answer."""
 
     def kill(self) -> None:
-        self._ray.kill(self._actor)
-        if self._thread is not None:
-            self._thread.join()
+        self.close()
 
     def _put(self, event: Event) -> None:
         self._events.put((self._number, event))
@@ -166,12 +156,15 @@ class RayWorker:
 
 def unpack_run(files: Mapping[str, bytes], target: Path) -> None:
     """Write a run directory in one step, replacing an earlier attempt."""
-    incoming = target.with_name(f".{target.name}.incoming")
-    shutil.rmtree(incoming, ignore_errors=True)
-    incoming.mkdir()
-    for name, content in files.items():
-        path = incoming / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    shutil.rmtree(target, ignore_errors=True)
-    incoming.rename(target)
+    with disk_errors(target, RESUME_STUDY):
+        incoming = target.with_name(f".{target.name}.{secrets.token_hex(8)}.incoming")
+        incoming.mkdir()
+        try:
+            for name, content in files.items():
+                path = incoming / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(path, content, RESUME_STUDY)
+            shutil.rmtree(target, ignore_errors=True)
+            incoming.rename(target)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
