@@ -2,14 +2,18 @@
 
 import io
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from random_configs import random_config, random_size
 from rollshape.cli import COMMANDS, main
+from rollshape.geometry.dialects import DIALECTS
 from rollshape.geometry.rules import PAGES
 
 SB3 = "n_envs: 8\nn_steps: 128\nbatch_size: 64\nn_epochs: 10\nn_timesteps: !!float 1e5\npolicy: MlpPolicy\n"
@@ -177,7 +181,34 @@ def test_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("plan", "--algo", "dqn"),
         ("plan", "--gamma", "1.5"),
         ("plan", "--gamma", "nan"),
+        ("plan", "--gae-lambda", "inf"),
+        ("plan", "--learning-rate", "inf"),
+        ("plan", "--learning-rate", "1e-300"),
+        ("plan", "--num-epochs", "4294967296"),
+        ("plan", "--num-envs", "9" * 5000),
+        ("plan", "--obs-shape", "0"),
+        ("plan", "--hidden-sizes", "10000000000"),
+        ("plan", "--algo", "rrd", "--buffer-size", "1e13"),
+        ("plan", "--algo", "sac", "--learning-starts", "-1"),
         ("plan", "stray"),
+        ("bench", "--seconds", "nan"),
+        ("bench", "--seconds", "inf"),
+        ("bench", "--shapes", "4x8", "0x4"),
+        ("bench", "--shapes", "4x8", "9999999999999x4"),
+        ("bench", "--shapes", "9" * 5000),
+        ("eval", "absent", "--episodes", "0"),
+        ("eval", "absent", "--episodes", "1e12"),
+        ("eval", "absent", "--seed", "-1"),
+        ("eval", "absent", "--checkpoint", "-1"),
+        ("probe", ""),
+        ("probe", "/"),
+        ("probe", "absent", "--horizon", "nan"),
+        ("report", ""),
+        ("report", "/"),
+        ("study", "demo", "--out", ""),
+        ("study", "demo", "--out", "/"),
+        ("study", "demo", "--jobs", "0"),
+        ("study", "demo", "--seeds", "-1"),
         ("plan", "--env", "NoSuchEnv-v9"),
         ("plan", "--env", "nosuchmodule:Env-v0"),
         ("plan", "--num-envs", "64", "--num-steps", "32", "--rollout-size", "5"),
@@ -258,3 +289,22 @@ def test_a_reader_that_stops_early_is_no_traceback() -> None:
     script = f"{sys.executable} -m rollshape.cli dialects --json | head -n 1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_a_patched_file_is_already_valid(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, path, patched = random.Random(name), tmp_path / "config.yaml", 0
+    for _ in range(12):
+        path.write_text(yaml.safe_dump(random_config(source, DIALECTS[name])))
+        num_envs = [] if name == "dopamine" else ["--num-envs", str(random_size(source))]
+        argv = ["patch", str(path), "--dialect", name, *num_envs]
+        if run(*argv) == 2:  # a budget of no update, or a key that has no place
+            assert capsys.readouterr().err.startswith("error [")
+            continue
+        patched += 1
+        before = path.read_text()
+        capsys.readouterr()
+        assert run(*argv) == 0
+        assert "already valid" in capsys.readouterr().out
+        assert path.read_text() == before
+    assert patched > 3

@@ -44,7 +44,7 @@ def test_a_study_is_shown_then_told_as_json(tmp_path: Path, capsys: pytest.Captu
     assert document["illegal"][0]["rule"] == "contradiction"
     assert document["report"]["verdict"] == "not settled"
     assert shown.out.strip().endswith("report.html")
-    runs = [event for event in Store(tmp_path / "out").events() if event["event"] == "run"]
+    runs = [event for event in Store(tmp_path / "out").journal.events() if event["event"] == "run"]
     assert [event["command"].split()[:2] for event in runs] == [["rollshape", "study"]]  # the second had nothing to do
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import partial
 from importlib import import_module
+from typing import IO
 
+from rollshape.cli.streams import STDOUT, discard, open_missing_streams, print_error, restore_stdout
 from rollshape.errors import RequestError, RollshapeError, RunError, did_you_mean
+from rollshape.processes import RaisingSignals, SignalReceived
 
 COMMANDS = {
     "plan": "compute a valid plan from any batch sizes, with explanations",
@@ -25,33 +30,72 @@ COMMANDS = {
     "bench": "measure steps/s, compile time and utilization of several shapes",
 }
 FAILED, WRONG_REQUEST = 1, 2
+INTERRUPTED = 128  # plus the signal's number: 130 for Ctrl-C, 143 for SIGTERM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 for success, 1 for a failure, 2 for an invalid request."""
+    """Run a command and return its exit code: 0 for success, 1 for a failure, 2 for an invalid request, 130 after
+    Ctrl-C and 143 after SIGTERM."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):  # print a question mark if the encoding has no √
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    open_missing_streams()
+    report_interrupt = partial(_report_interrupt, stdout=sys.stdout, as_json="--json" in arguments)
+    signals = RaisingSignals(report_interrupt)
     try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
-        return code
+        try:
+            with signals:
+                return _run(arguments)
+        finally:  # also when --help exits
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+        discard(STDOUT)
+        return FAILED
+    except OSError as error:  # such as a full disk when stdout is a file
+        print_error(f"error: {error.strerror or error}")
+        discard(STDOUT)
+        return FAILED
+    except BaseException as error:
+        if signals.received is None and not isinstance(error, KeyboardInterrupt):
+            raise
+        # A library may have turned the interrupt into an exception of its own.
+        return report_interrupt(signals.received or signal.SIGINT)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command; an error of ours is reported and becomes an exit code."""
+    try:
+        _check_text(arguments)
+        return _dispatch(arguments)
     except RequestError as error:
         _report(error, as_json="--json" in arguments)
         return WRONG_REQUEST
     except RunError as error:
         _report(error, as_json="--json" in arguments)
         return FAILED
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except OSError as error:  # such as a full disk when stdout is a file
-        print(f"error: {error.strerror or error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except KeyboardInterrupt:
-        return 130
+
+
+def signal_of(interrupt: BaseException) -> signal.Signals:
+    """Return the signal that interrupted a command."""
+    return interrupt.number if isinstance(interrupt, SignalReceived) else signal.SIGINT
+
+
+def _report_interrupt(number: signal.Signals, stdout: IO[str], as_json: bool) -> int:
+    """Print the message of an interrupt; return the exit code."""
+    restore_stdout()
+    with redirect_stdout(stdout):  # a command redirects it while an environment runs
+        stopped = RunError("interrupted", f"Interrupted by {number.name}.", "Run the same command again.")
+        _report(stopped, as_json=as_json)
+        stdout.flush()
+    return INTERRUPTED + number
+
+
+def _check_text(arguments: list[str]) -> None:
+    """Raise a RequestError for an argument that is not UTF-8: it could not be printed, nor stored with a run."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            given = ascii(argument)
+            raise RequestError("flags", f"The argument {given} is not UTF-8 text.", "Use a UTF-8 name.") from None
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -84,6 +128,4 @@ def _usage() -> str:
 def _report(error: RollshapeError, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"error": error.to_dict()}, indent=2))
-    print(f"error [{error.rule}]: {error.message}", file=sys.stderr)
-    if error.fix:
-        print(f"  fix: {error.fix}", file=sys.stderr)
+    print_error(f"error [{error.rule}]: {error.message}" + (f"\n  fix: {error.fix}" if error.fix else ""))

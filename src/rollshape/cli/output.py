@@ -108,9 +108,8 @@ def _memory_rows(memory: Memory) -> Iterable[tuple[str, str, str]]:
         yield "memory environments", format_bytes(memory.env_bytes), ""
     if memory.traffic_bytes:
         yield "memory traffic", format_bytes(memory.traffic_bytes), "transferred per iteration, not part of the peak"
-    yield (
-        "memory peak",
-        format_bytes(memory.peak_bytes),
-        f"including {format_bytes(memory.program_bytes)} for the compiler; "
-        f"this machine has {format_bytes(memory.machine_bytes)}",
-    )
+    parts = {"Python and JAX": memory.program_bytes, "the compiler": memory.compiler_bytes}
+    included = " and ".join(f"{format_bytes(size)} for {name}" for name, size in parts.items() if size)
+    total = memory.machine_bytes
+    note = f"including {included}" + (f"; this machine has {format_bytes(total)}" if total else "")
+    yield "memory peak", format_bytes(memory.peak_bytes), note

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rollshape.cli.flags import CommonArgs, parse
+from rollshape.cli.env_flags import TrustArgs, calling_envs
+from rollshape.cli.flags import parse
 from rollshape.errors import RequestError
 from rollshape.probes.request import ProbeRequest
 
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeArgs(ProbeRequest, CommonArgs):
-    """Measure the gradient statistics of a run and predict them for every other split of its rollout size."""
+class ProbeArgs(ProbeRequest, TrustArgs):
+    """Measure the gradient statistics of a run and predict them for every other split of its rollout size.
+
+    This imports the module that the run names as its environment, and so executes it; a module that is not an installed
+    package needs --trust.
+    """
 
     run_dir: Annotated[str, "a run directory"]
     checkpoint: Annotated[
@@ -31,8 +35,8 @@ def run(argv: Sequence[str]) -> None:
     args = parse(ProbeArgs, "probe", argv)
     from rollshape.probes.subject import ProbedRun, learns_rewards
 
-    with _Progress() as progress:
-        measure = _measure_rewards if learns_rewards(ProbedRun(Path(args.run_dir)).spec) else _measure
+    with calling_envs(args.json), _Progress() as progress:
+        measure = _measure_rewards if learns_rewards(ProbedRun(args.run_dir, trust=args.trust).spec) else _measure
         probes = measure(args, progress)
         progress("figures" if not args.no_figures else "writing")
         folders = [probe.save(figures=not args.no_figures) for probe in probes]
@@ -54,8 +58,8 @@ def _measure(args: ProbeArgs, progress: _Progress) -> Sequence[ProbeResult]:
 
     options: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(ProbeRequest)}
     if args.checkpoint == "all":
-        return probe(args.run_dir, "all", on_progress=progress, **options)
-    return [probe(args.run_dir, args.checkpoint, on_progress=progress, **options)]
+        return probe(args.run_dir, "all", on_progress=progress, trust=args.trust, **options)
+    return [probe(args.run_dir, args.checkpoint, on_progress=progress, trust=args.trust, **options)]
 
 
 def _measure_rewards(args: ProbeArgs, progress: _Progress) -> Sequence[ProbeResult]:
@@ -65,7 +69,7 @@ def _measure_rewards(args: ProbeArgs, progress: _Progress) -> Sequence[ProbeResu
     if args.checkpoint == "all":
         raise RequestError("choice", "A run of rrd is probed at one checkpoint.", "Give its update, or omit the flag.")
     progress("reward network")
-    return [probe_rewards(args.run_dir, args.checkpoint, seed=args.seed)]
+    return [probe_rewards(args.run_dir, args.checkpoint, seed=args.seed, trust=args.trust)]
 
 
 class _Progress:

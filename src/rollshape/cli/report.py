@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rollshape.cli.flags import CommonArgs, parse
@@ -23,9 +22,10 @@ class ReportArgs(CommonArgs):
 def run(argv: Sequence[str]) -> None:
     args = parse(ReportArgs, "report", argv)
     from rollshape.cli.output import print_json
+    from rollshape.files import output_directory
     from rollshape.reports.report import write_report
 
-    report = write_report(Path(args.directory))
+    report = write_report(output_directory(args.directory))
     if args.json:
         print_json(report.to_dict())
     else:

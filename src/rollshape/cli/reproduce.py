@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from rollshape.cli.flags import CommonArgs, parse
+from rollshape.cli.env_flags import EnvArgs, TrustArgs, calling_envs
+from rollshape.cli.flags import parse
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceArgs(CommonArgs):
-    """Run a finished run again and compare metrics and parameters bit for bit; exit code 1 if they differ."""
+class ReproduceArgs(TrustArgs, EnvArgs):
+    """Run a finished run again and compare metrics and parameters bit for bit; exit code 1 if they differ.
+
+    This imports the module that the run names as its environment, and so executes it; a module that is not an installed
+    package needs --trust.
+    """
 
     run_dir: Annotated[str, "a run directory"]
 
@@ -22,7 +27,10 @@ def run(argv: Sequence[str]) -> int:
     from rollshape.cli.output import print_json
     from rollshape.training.reproduce import reproduce
 
-    comparison = reproduce(Path(args.run_dir))
+    with calling_envs(args.json):
+        comparison = reproduce(
+            Path(args.run_dir), trust=args.trust, env_timeout=args.env_timeout, isolate_env=args.isolate_env
+        )
     if args.json:
         print_json(comparison.to_dict())
     else:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from rollshape.cli import FAILED, INTERRUPTED, signal_of
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.studies.engines import EngineName
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from rollshape.reports.report import WrittenReport
     from rollshape.studies.run import StudyState
     from rollshape.studies.study import Study
-
-STUDY_FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +26,10 @@ class StudyArgs(CommonArgs):
     study: Annotated[str, "name of a built-in study, or a study file"]
     out: Annotated[str | None, "folder of the study (default: studies/NAME)"] = None
     engine: Annotated[EngineName, "where the trials run"] = "local"
-    address: Annotated[str | None, "ray: address of the cluster (default: the running one, or a new local one)"] = None
+    address: Annotated[
+        str | None,
+        "ray: address of a cluster, or auto for the running one (default: $RAY_ADDRESS, else a new local one)",
+    ] = None
     jobs: Annotated[int | None, "trials to run in parallel (default: one per core)"] = None
     seeds: Annotated[int | None, "seeds per point, instead of the study's"] = None
     env: Annotated[str | None, "environment, instead of the study's"] = None
@@ -38,37 +40,61 @@ class StudyArgs(CommonArgs):
 
 def run(argv: Sequence[str]) -> int:
     args = parse(StudyArgs, "study", argv)
-    from rollshape.cli.output import print_json
-    from rollshape.geometry.request import whole_number
+    from rollshape.cli.env_flags import calling_envs
+    from rollshape.cli.study_view import StudyView
+    from rollshape.files import output_directory
+    from rollshape.geometry.values import whole_number
     from rollshape.studies.run import run_study
 
     study = _load_study(args)
     jobs = None if args.jobs is None else whole_number("jobs", args.jobs, most=10_000)
-    out = Path(args.out) if args.out else Path("studies") / study.name
+    out = output_directory(args.out) if args.out is not None else Path("studies") / study.name
+    options: dict[str, Any] = {"engine": args.engine, "jobs": jobs, "address": args.address}
     command = shlex.join(["rollshape", "study", *argv])
-    if args.json:
-        state = run_study(study, out, engine=args.engine, jobs=jobs, address=args.address, command=command)
-        report = _write_report(state)
-        points = [point.to_dict() for point in state.point_summaries()]
-        print_json(state.to_dict() | {"points": points, "report": report.to_dict() if report else None})
-        return 0 if state.is_finished else 1
-    from rollshape.cli.report import show_report
-    from rollshape.cli.study_view import StudyView, show_state
-
     try:
-        with StudyView() as view:
+        with calling_envs(args.json), StudyView(quiet=args.json) as view:  # Ray prints, too
             state = run_study(
-                study, out, engine=args.engine, jobs=jobs, address=args.address, command=command,
-                on_start=view.on_start, on_event=view.on_event,
+                study, out, **options, command=command, on_start=view.on_start, on_event=view.on_event
             )  # fmt: skip
-    except KeyboardInterrupt:
-        print(f"Interrupted. Run the same command again to resume {out}.", file=sys.stderr)
-        return 130
-    show_state(state)
+    except KeyboardInterrupt as interrupt:
+        return _end_interrupted(interrupt, out, args.json)
     report = _write_report(state)
+    if args.json:
+        _print_state(state, "done" if state.is_finished else "unfinished", report)
+    else:
+        _show_results(state, report)
+    return 0 if state.is_finished else FAILED
+
+
+def _end_interrupted(interrupt: KeyboardInterrupt, out: Path, as_json: bool) -> int:
+    """Say how to resume the study, unless it was interrupted before it had begun."""
+    from rollshape.studies.run import open_study
+    from rollshape.studies.store import Store
+
+    if not Store(out).has_begun():
+        raise interrupt
+    if as_json:
+        _print_state(open_study(out), "interrupted", None)
+    print(f"Interrupted. Run the same command again to resume {out}.", file=sys.stderr)
+    return INTERRUPTED + signal_of(interrupt)
+
+
+def _print_state(state: StudyState, status: str, report: WrittenReport | None) -> None:
+    from rollshape.cli.output import print_json
+
+    points = [point.to_dict() for point in state.point_summaries()]
+    print_json(
+        {"status": status, **state.to_dict(), "points": points, "report": report.to_dict() if report else None}
+    )  # fmt: skip
+
+
+def _show_results(state: StudyState, report: WrittenReport | None) -> None:
+    from rollshape.cli.report import show_report
+    from rollshape.cli.study_view import show_state
+
+    show_state(state)
     if report is not None:
         show_report(report)
-    return 0 if state.is_finished else 1
 
 
 def _write_report(state: StudyState) -> WrittenReport | None:
@@ -81,7 +107,7 @@ def _write_report(state: StudyState) -> WrittenReport | None:
 
 def _load_study(args: StudyArgs) -> Study:
     from rollshape.studies.builtin import load_builtin
-    from rollshape.studies.study_file import read_study
+    from rollshape.studies.study_file import STUDY_FILES, read_study
 
     study = read_study(args.study) if args.study.endswith(STUDY_FILES) else load_builtin(args.study)
     if args.env is not None:

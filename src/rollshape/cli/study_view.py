@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -13,21 +14,22 @@ from rich.table import Table
 from rich.text import Text
 
 from rollshape.cli.output import console
+from rollshape.studies.documents import TrialState
 from rollshape.studies.events import Event
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.run import StudyState
-from rollshape.studies.store import FINAL_STATES, TrialState
+from rollshape.studies.store import FINAL_STATES
 from rollshape.studies.trials import IllegalPoint, Trial, format_point
 
 
 class StudyView:
     """A context in which `run_study(…, on_start=view.on_start, on_event=view.on_event)` shows its progress.
 
-    Without a terminal it prints plain lines.
+    Without a terminal it prints plain lines; if it is `quiet`, nothing.
     """
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._trials: dict[str, Trial] = {}
         self._running: dict[str, tuple[float, MetricsRow | None]] = {}  # trial → (start, last row)
         self._states: dict[str, TrialState] = {}
@@ -35,7 +37,7 @@ class StudyView:
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> StudyView:
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.quiet:
             self._live.start()
         return self
 
@@ -48,9 +50,12 @@ class StudyView:
             self._print(_describe_illegal(point))
         if not state.expansion.aligned:
             self._print("The rollout sizes have no common multiple: every trial is scored at its nearest update.")
-        self._trials = {trial.id: trial for trial in state.trials}
-        self._states = {trial.id: state.results[trial.id].state for trial in state.trials}
+        self.set_trials(state.trials, {trial.id: state.results[trial.id].state for trial in state.trials})
         self._print(f"{escape(state.study.title)}: {len(self._trials)} trials, {self._num_finished()} already finished")
+
+    def set_trials(self, trials: Sequence[Trial], states: dict[str, TrialState]) -> None:
+        """Set the trials whose events will follow, and their states before the first event."""
+        self._trials, self._states = {trial.id: trial for trial in trials}, states
         self._start_time, self._start_steps = time.monotonic(), self._num_steps()
 
     def on_event(self, event: Event) -> None:
@@ -59,8 +64,10 @@ class StudyView:
         elif event.kind == "row":
             start, _ = self._running.get(event.trial, (time.monotonic(), None))
             self._running[event.trial] = (start, event.row)
-        else:
+        elif event.kind != "note":
             self._running.pop(event.trial, None)
+        if event.kind == "note":
+            self._print(escape(f"{event.trial}: {event.reason}" if event.trial else event.reason))
         if event.kind == "retry":
             self._print(f"{event.trial}: its worker died {escape(event.reason)}; trying once more")
         if event.kind == "end" and event.result is not None:

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from rollshape.cli.flags import CommonArgs, parse
-from rollshape.training.spec import Spec
+from rollshape.cli import FAILED, INTERRUPTED
+from rollshape.cli.env_flags import EnvArgs, calling_envs
+from rollshape.cli.flags import parse
+from rollshape.files import output_directory
+from rollshape.geometry.fields import new_record
+from rollshape.geometry.values import Range
+from rollshape.training.spec import MOST_UPDATES, Spec
+
+KEPT = Range(1, MOST_UPDATES)
+SEEDS = Range(2, 1_000)
+
+# How a final score ended, if not by its number of episodes.
+_STOPS = {"interval": " (the interval is narrow)", "steps": " (step budget used up)"}
+OPTIONS = ("out", "resume", "track", "keep_checkpoints", "env_timeout", "isolate_env")  # of a run, not of its spec
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainArgs(Spec, CommonArgs):
+class TrainArgs(Spec, EnvArgs):
     """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
 
-    out: Annotated[str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS)"] = None
+    out: Annotated[
+        str | None, "run directory (default: runs/ENV_ALGO_NxT_seedS); with --num-seeds, a folder for seed0, seed1, …"
+    ] = None
+    num_seeds: Annotated[
+        int | None, "train this many seeds from --seed on, one process per core (with --num-shards 1 by default)", SEEDS
+    ] = None
     preset: Annotated[bool, "use tuned settings for this environment; other flags override them"] = False
     resume: Annotated[bool, "continue a run that was stopped or killed"] = False
     track: Annotated[tuple[Literal["tensorboard", "wandb"], ...], "further places for the metrics"] = ()
-    keep_checkpoints: Annotated[int | None, "number of evenly spaced checkpoints to keep (plus the initial one)"] = None
+    keep_checkpoints: Annotated[
+        int | None, "number of evenly spaced checkpoints to keep (plus the initial one)", KEPT
+    ] = None
 
 
 def run(argv: Sequence[str]) -> int:
-    args = parse(TrainArgs, "train", argv)
+    args = new_record(TrainArgs, parse(TrainArgs, "train", argv), {})
+    if args.out is not None:
+        output_directory(args.out)
     spec = Spec(**{field.name: getattr(args, field.name) for field in fields(Spec)})
     if args.preset:
         from rollshape.training.presets import with_preset
@@ -32,51 +52,65 @@ def run(argv: Sequence[str]) -> int:
         spec, preset = with_preset(spec)
         missing = f" (without {preset.not_kept})" if preset.not_kept else ""
         print(f"preset from {preset.source}{missing}", file=sys.stderr)
+    if args.num_seeds is not None:
+        return _train_seeds(spec, args.num_seeds, args)
     from rollshape.training.run import train
 
-    options: dict[str, Any] = {name: getattr(args, name) for name in ("out", "resume", "track", "keep_checkpoints")}
+    options: dict[str, Any] = {name: getattr(args, name) for name in OPTIONS}
     if args.json:
         from rollshape.cli.output import print_json
 
-        with redirect_stdout(sys.stderr):  # an environment may print; stdout is the command's
-            result = train(spec, **options)
+        with calling_envs(as_json=True):
+            result = train(spec, on_note=_print_note, **options)
         print_json(result.summary)
-        return 0 if result.status == "done" else 1
+        return _exit_code(result)
     from rollshape.cli.output import show_plan
+    from rollshape.cli.progress import ScoreLine, progress_bar
 
-    with _progress_bar() as bar:
-        task = bar.add_task("compiling", total=None, status="")
+    bar = progress_bar()  # starts when there is a plan: an error before is the only thing on the screen
+    task = bar.add_task("compiling", total=None, unit="updates", status="")
 
-        def on_plan(plan: Any) -> None:
+    def on_plan(plan: Any) -> None:
+        show_plan(plan)
+        bar.update(task, total=plan.num_updates)
+        bar.start()
+
+    def on_row(row: dict[str, Any], _: Any) -> None:
+        score = "–" if row["episodic_return"] is None else f"{row['episodic_return']:.1f}"
+        status = f"return {score}  {row['sps']:,} steps/s"
+        bar.update(task, completed=row["update"], description="training", status=status)
+
+    try:
+        on_score = ScoreLine(bar).on_score
+        result = train(spec, on_plan=on_plan, on_row=on_row, on_score=on_score, on_note=_print_note, **options)
+    finally:
+        if bar.live.is_started:
             bar.stop()
-            show_plan(plan)
-            bar.update(task, total=plan.num_updates)
-            bar.start()
-
-        def on_row(row: dict[str, Any], _: Any) -> None:
-            score = "–" if row["episodic_return"] is None else f"{row['episodic_return']:.1f}"
-            status = f"return {score}  {row['sps']:,} steps/s"
-            bar.update(task, completed=row["update"], description="training", status=status)
-
-        result = train(spec, on_plan=on_plan, on_row=on_row, **options)
     summary = result.summary
     if result.final_return is not None:
+        why = _STOPS.get(summary.get("final_stopped_by", "episodes"), "")
         speed = f", {summary['sps']:,} steps/s" if summary["sps"] else ""
         print(f"final return {result.final_return:.1f} ± {summary['final_return_ci']:.1f} over "
-              f"{summary['final_episodes']} fresh episodes{speed}")  # fmt: skip
+              f"{summary['final_episodes']} fresh episodes{why}{speed}")  # fmt: skip
     print(f"{result.status}: {result.path}")
-    return 0 if result.status == "done" else 1
+    if result.signal is not None and result.status == "interrupted":
+        print("Run the same command with --resume to continue.", file=sys.stderr)
+    return _exit_code(result)
 
 
-def _progress_bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _train_seeds(spec: Spec, num_seeds: int, args: TrainArgs) -> int:
+    from rollshape.cli.seeds import run_seeds
+    from rollshape.studies.engines.seed_worker import SeedOptions
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("updates  {task.fields[status]}"),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-    )
+    options = SeedOptions(**{field.name: getattr(args, field.name) for field in fields(SeedOptions)})
+    return run_seeds(spec, num_seeds, options, resume=args.resume, as_json=args.json)
+
+
+def _print_note(note: str) -> None:
+    print(f"note: {note}", file=sys.stderr)
+
+
+def _exit_code(result: Any) -> int:
+    if result.status == "interrupted":
+        return INTERRUPTED + int(result.signal)
+    return 0 if result.status == "done" else FAILED
