@@ -6,7 +6,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo tour test test-slow lint test-peers bench bench-train bench-gradients clean
+.PHONY: demo tour test test-slow lint test-peers bench bench-train bench-gradients chaos clean
 
 demo: $(VENV)/product  ## 2×1024 or 1024×2? A study of six shapes, and its report
 	$(BIN)/rollshape study demo --out studies/demo
@@ -29,10 +29,13 @@ lint: $(VENV)/ready  ## style, types, and the layers of the house
 test-peers: $(PEERS)/ready  ## train with the real libraries and compare with our predictions
 	$(PEERS)/bin/python -m pytest tests/peers -n 2
 
-bench: $(VENV)/ready  ## how fast it starts and plans
-	$(BIN)/python benchmarks/plan.py
+chaos: $(VENV)/ready  ## inject faults: identical end, or one message and nothing lost (docs/reliability.md)
+	PYTHONPATH=tests $(BIN)/python -m chaos --json chaos.json
 
-bench-train: $(VENV)/ready  ## training speed and utilisation, beside SB3 where the peers are set up
+bench: $(VENV)/ready  ## how fast it starts, plans and trains; a line in benchmarks/history.jsonl, compared with earlier ones
+	$(BIN)/python benchmarks/history.py
+
+bench-train: $(VENV)/ready  ## training speed and utilisation, beside SB3 where the peers are set up; also a line in the history
 	$(BIN)/python benchmarks/train.py
 
 bench-gradients: $(VENV)/ready  ## what gradient statistics and the monitor cost, beside torch.func where there is torch

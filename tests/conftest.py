@@ -1,6 +1,5 @@
 """What every test process needs: two JAX devices, shared compiled programs, and memory that does not pile up."""
 
-import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -27,12 +26,6 @@ def _release_programs() -> Iterator[None]:
     yield
     if psutil.Process().memory_info().rss < MOST_BYTES:
         return
-    import jax
+    from rollshape.training.programs import release_programs
 
-    from rollshape.training import compiled_driver
-    from rollshape.training.trim import trim_memory
-
-    compiled_driver._programs.clear()
-    jax.clear_caches()
-    gc.collect()
-    trim_memory()
+    release_programs()
