@@ -1,6 +1,6 @@
 """Speed of planning: start of the command, and a grid of 10,000 shapes.
 
-Both are compared with a reference in the same run (starting Python; a loop of 10,000 divisions): machines differ.
+Both are compared with starting Python, which is measured in turns with them: machines differ, and their speed drifts.
 Run: make bench
 """
 
@@ -14,17 +14,15 @@ from collections.abc import Callable
 
 from rollshape.geometry.plan import plan
 
-REPEATS = 11
+REPEATS, GRID_REPEATS = 11, 3
 START_LIMIT, GRID_LIMIT = 0.3, 1.0
+EMPTY, GRID = "empty python", "10,000 plans"
 
 
-def median_seconds(action: Callable[[], object], repeats: int = REPEATS) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+def seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
 
 
 def command(*argv: str) -> Callable[[], object]:
@@ -37,25 +35,36 @@ def grid() -> None:
             plan(num_envs=num_envs, num_steps=num_steps, total_timesteps=1_000_000)
 
 
-def main() -> int:
-    empty = median_seconds(command("-c", "pass"))
+def measure() -> dict[str, list[float]]:
+    """Return the seconds of each repetition by name; those of one index were measured one after the other."""
     shape = ("-m", "rollshape.cli", "plan", "--num-envs", "16", "--num-steps", "16")
-    rows = [
-        ("empty python", empty, None),
-        ("rollshape plan", median_seconds(command(*shape)), START_LIMIT),
-        ("rollshape plan --json", median_seconds(command(*shape, "--json")), START_LIMIT),
-        ("rollshape dialects", median_seconds(command("-m", "rollshape.cli", "dialects")), START_LIMIT),
-        ("10,000 plans", median_seconds(grid, repeats=3), GRID_LIMIT),
-    ]
-    met = True
-    for name, seconds, limit in rows:
-        verdict = ""
-        if limit is not None:
-            met = met and seconds < limit
-            verdict = f"{'<' if seconds < limit else '≥'} {limit} s"
-        print(f"{name:<24}{seconds:8.3f} s  {seconds / empty:6.1f} × empty python  {verdict}")
-    return 0 if met else 1
+    actions = {
+        EMPTY: command("-c", "pass"),
+        "rollshape plan": command(*shape),
+        "rollshape plan --json": command(*shape, "--json"),
+        "rollshape dialects": command("-m", "rollshape.cli", "dialects"),
+        GRID: grid,
+    }
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for i in range(REPEATS):
+        for name, action in actions.items():
+            if name != GRID or i < GRID_REPEATS:
+                times[name].append(seconds(action))
+    return times
+
+
+def show(times: dict[str, list[float]]) -> bool:
+    """Print the medians; return whether all limits are met."""
+    met, empty = True, statistics.median(times[EMPTY])
+    for name, column in times.items():
+        median, verdict = statistics.median(column), ""
+        if name != EMPTY:
+            limit = GRID_LIMIT if name == GRID else START_LIMIT
+            met = met and median < limit
+            verdict = f"{'<' if median < limit else '≥'} {limit} s"
+        print(f"{name:<24}{median:8.3f} s  {median / empty:6.1f} × empty python  {verdict}".rstrip(), flush=True)
+    return met
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(0 if show(measure()) else 1)

@@ -1,13 +1,16 @@
 """Training speed, compared with SB3 and sbx at the same shape and settings in the same benchmark.
 
 CartPole-v1, 64-64 networks, 4 epochs, 4 minibatches. The others run in the peers' environment, which
-`make test-peers` creates. Run: make bench-train
+`make test-peers` creates. A line with the ratios is appended to history.jsonl. Run: make bench-train
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+
+from history import record, shape_ratios
 
 from rollshape.training.bench import bench
 
@@ -19,10 +22,11 @@ PEERS = Path(__file__).parents[1] / ".venv-peers" / "bin" / "python"
 
 
 def main() -> int:
-    met = True
+    met, ratios, load = True, {}, os.getloadavg()[0]
     python = str(PEERS) if PEERS.exists() else sys.executable
     print("     shape     steps/s  compile s  utilisation    bar    SB3 steps/s  ratio  bar    sbx steps/s  ratio")
     for row in bench("CartPole-v1", SHAPES, seconds=5.0, python=python):
+        ratios |= shape_ratios(row)
         met = met and row.utilisation >= UTILISATION[row.shape]
         beside = ""
         if "sb3" in row.peers:
@@ -39,6 +43,7 @@ def main() -> int:
         speeds.append(row.sps)
         print(f"{row.shape:>10}  {row.sps:>10,}", flush=True)
     met = met and speeds[-1] >= 0.9 * speeds[0]
+    record(ratios, load)
     return 0 if met else 1
 
 
