@@ -17,8 +17,8 @@ from typing import Any
 from rollshape.errors import RequestError, RunError
 
 POLL_SECONDS = 2.0
-MAX_SILENCE = 40.0  # seconds without an answer from the cluster's control service; Ray gives up after 60
-JOIN_SECONDS = 10.0  # that threads may take to return from their last call into Ray
+MAX_SILENCE = 30.0  # seconds without an answer from the cluster's control service; Ray gives up after 60
+JOIN_SECONDS = 3.0  # that threads may take to return from their last call into Ray
 LOOPBACK = "127.0.0.1"
 
 
