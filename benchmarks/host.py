@@ -28,7 +28,7 @@ def main() -> int:
     assert isinstance(driver, HostDriver)
     state, env = driver.start(), driver.env
     driver.restore(None)
-    driver.compile(state)
+    driver.compile()
     step, actions = env.step, list[Values]()
 
     def recording_step(action: Values) -> HostStep:
