@@ -15,6 +15,7 @@ from math import gcd
 from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from rollshape.errors import RequestError
+from rollshape.geometry.algorithms import Algo
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split, split, split_by_count
@@ -29,6 +30,7 @@ class Shuffle(StrEnum):
     ONCE = "single transitions, shuffled once for all epochs"
     NONE = "no shuffling: contiguous blocks in a fixed order"
     BLOCKS = "contiguous blocks in shuffled order"
+    ROTATED = "contiguous blocks, starting at a random sample each epoch"
     TRAJECTORIES = "whole trajectories, reshuffled each epoch"
     REPLAY = "sampled from a replay buffer"
     PRIORITY = "segments sampled by advantage, no full pass over the data"
@@ -53,6 +55,7 @@ class TimeLimit(StrEnum):
 
 
 NO_OFF: Final = object()
+_PPO = frozenset({"ppo", "recurrentppo", "ppolstm", "ppornn", "recppo"})  # with any network
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,21 @@ class Dialect:
     other_keys: ClassVar[frozenset[str]] = frozenset()  # keys of the library that resemble a shape key
     rollout_name: ClassVar[str] = "rollout_size"  # the library's name of N·T
     notes: ClassVar[tuple[str, ...]] = ()  # hints for users who translate to this library
+    algo: ClassVar[Algo] = "ppo"  # Rollshape's name of the algorithm that the dialect plans
+    algorithm: ClassVar[str] = "PPO"  # its usual name
+    algorithm_names: ClassVar[frozenset[str]] = _PPO  # in configs; as in families.VOCABULARY
+    algorithm_keys: ClassVar[tuple[str, ...]] = ()  # keys that name the algorithm
+    algorithm_hints: ClassVar[tuple[str, ...]] = ()  # keys that may name it, such as the name of an experiment
+    algorithm_folders: ClassVar[bool] = False  # whether the library's folders are named after algorithms
+
+    @property
+    def algorithm_title(self) -> str:
+        """Return the algorithm with its article: `a PPO`, `an A2C`."""
+        return f"{'an' if self.algorithm[0] in 'AEIO' else 'a'} {self.algorithm}"
+
+    def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:  # noqa: ARG002
+        """Return (algorithm, the reason) if other keys of a config show it; most libraries have no such keys."""
+        return None
 
     @property
     def shape_keys(self) -> tuple[Key, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from rollshape.errors import RequestError, closest_name, did_you_mean
 from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
+from rollshape.geometry.dialects.families import names_another_algorithm
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]
@@ -74,6 +75,8 @@ def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, can
         for path, level in levels(values)
         if path[: len(inside)] == inside and (hit := score(level, dialect))
     ]
+    planned = [(path, hit) for path, hit in hits if not names_another_algorithm(path, dialect)]
+    hits = planned or hits[:1]  # which is refused by its name
     # Prefer an outer level with as many keys, and an inner level with more keys.
     best = [
         path

@@ -37,6 +37,7 @@ class Fit:
     plan: Plan
     edits: tuple[Edit, ...]
     reason: str  # empty if the minibatch size is unchanged
+    notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
     def learning_rate_note(self) -> str:
         """Return the advice of the √ rule if the minibatch size changes, else an empty string."""
@@ -71,22 +72,32 @@ def _minibatch_leaves(dialect: Dialect) -> set[str]:
 
 
 @check_arguments
-def fit(values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None, key: str | None = None) -> Fit:
-    """Find the smallest change that makes a config valid for `num_envs` environments; valid sizes are kept."""
-    library = resolve(dialect, values)
-    config = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS, hyper=False)
+def fit(
+    values: Mapping[str, Any],
+    dialect: str,
+    *,
+    num_envs: int | None = None,
+    key: str | None = None,
+    file: str | None = None,
+) -> Fit:
+    """Find the smallest change that makes a config valid for `num_envs` environments; valid sizes are kept.
+
+    `file` is the path of the config, whose name may say which algorithm it is for.
+    """
+    library = resolve(dialect, values, key=key, file=file)
+    config = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS, hyper=False, file=file)
     before = replace(config.recipe, hyper=_learning_rate(config, library))
     after, reason = _make_valid(library, before)
     plan = predict(library, after, "auto" if reason else "user")
     edits = _edits(library, config, after, is_kept=after is before)
-    written = read(apply_edits(values, edits), library, num_envs=num_envs, key=key, hyper=False).recipe
+    written = read(apply_edits(values, edits), library, num_envs=num_envs, key=key, hyper=False, file=file).recipe
     if predict(library, written).split != plan.split:
         raise RequestError(
             "divisibility",
             f"{library.name}: the config cannot be made valid by changing its sizes only.",
             "Check keys that multiply or override a size.",
         )
-    return Fit(library, before, after, plan, edits, reason)
+    return Fit(library, before, after, plan, edits, reason, config.notes)
 
 
 def _learning_rate(config: ParsedConfig, library: Dialect) -> dict[str, float]:

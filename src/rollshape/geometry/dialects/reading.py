@@ -10,10 +10,10 @@ from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, is_number
 from rollshape.geometry.dialects.config import Reading, read_keys
+from rollshape.geometry.dialects.families import check_algorithm, find_algorithm
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
 
-_OFF_POLICY = {"buffer_size", "learning_starts", "train_freq", "gradient_steps", "replay_buffer_size", "num_seed_steps"}
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
 
 
@@ -26,6 +26,7 @@ class ParsedConfig:
     values: Mapping[str, Any]  # by key name, in the types of the keys
     defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
     not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
+    notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
 
 def read(
@@ -36,19 +37,18 @@ def read(
     key: str | None = None,
     candidates: Mapping[str, Dialect] | None = None,
     hyper: bool = True,
+    file: str | None = None,
 ) -> ParsedConfig:
-    """Read a config in a dialect; `num_envs` overrides the config. Without `hyper`, read sizes only."""
+    """Read a config in a dialect; `num_envs` overrides the config. Without `hyper`, read sizes only.
+
+    `file` is the path of the config, whose name may say which algorithm it is for.
+    """
     if not isinstance(values, Mapping):
         kind = type(values).__name__
         raise RequestError("file", f"A config must be a mapping of names to values, not a {kind}.", "Give a dict.")
     reading = read_keys(values, dialect, key, candidates)
-    off_policy = sorted(_OFF_POLICY & {name.rpartition(".")[2] for name in reading.other_keys})
-    if len(off_policy) >= 2:
-        raise RequestError(
-            "family",
-            f"The config is off-policy ({', '.join(off_policy)}); only PPO configs of {dialect.name} are supported.",
-            "Give a PPO config.",
-        )
+    algorithm = find_algorithm(values, reading.level, dialect, file)
+    notes = check_algorithm(algorithm, dialect, reading.other_keys)
     values_by_name = {
         entry.name: _convert(entry, reading.values[entry.name])
         for entry in dialect.keys
@@ -76,6 +76,7 @@ def read(
         values_by_name,
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
         not_numbers=tuple(not_numbers),
+        notes=notes,
     )
 
 

@@ -46,17 +46,19 @@ def translate(
     num_envs: int | None = None,
     key: str | None = None,
     strict: bool = False,
+    file: str | None = None,
 ) -> Translation:
     """Translate a config: `translate({"n_envs": 8, "n_steps": 128}, "sb3", "rl_games")`.
 
     `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config. With
-    `strict`, a shape that the target cannot express is an error instead of an entry of `not_preserved`.
+    `strict`, a shape that the target cannot express is an error instead of an entry of `not_preserved`. `file` is the
+    path of the config, whose name may say which algorithm it is for.
     """
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
-    source_dialect = resolve(source, config)
+    source_dialect = resolve(source, config, key=key, file=file)
     target_dialect = resolve(target, None, like=source_dialect)
-    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS)
+    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS, file=file)
     before = predict(source_dialect, parsed.recipe)
     result = write(target_dialect.adapt(_effective_recipe(parsed.recipe, before)), target_dialect)
     after_recipe = read(result, target_dialect).recipe
@@ -69,6 +71,7 @@ def translate(
             "Remove --strict to use the nearest shape that it can express.",
         )
     lost = (
+        *_algorithm_changes(source_dialect, target_dialect),
         *changes,
         *_budget_changes(before, after, source_dialect, target_dialect),
         *_hyper_changes(parsed.recipe, after_recipe, target_dialect),
@@ -78,7 +81,12 @@ def translate(
         *_default_notes(parsed, source_dialect),
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, target_dialect.notes)
+    return Translation(result, after, lost, (*parsed.notes, *target_dialect.notes))
+
+
+def _algorithm_changes(source: Dialect, target: Dialect) -> Iterator[str]:
+    if source.algo != target.algo:
+        yield f"algorithm: {source.algorithm} in {source.name}, {target.algorithm} in {target.name}"
 
 
 def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
