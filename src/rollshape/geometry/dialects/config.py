@@ -42,6 +42,20 @@ def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
     return None
 
 
+def _lookup_path(values: Mapping[str, Any], path: Path, key: Key, dialect: Dialect) -> tuple[Path, Any] | None:
+    """Return a key's path in the file and its value; the key of a limit may be in a section beside the level."""
+    hit = lookup(_descend(values, path), key)
+    if hit is not None:
+        return (*path, *hit[0]), hit[1]
+    if dialect.stop_section and key.concept in ("num_updates", "total_timesteps"):
+        for place in ((*path, dialect.stop_section), (*path[:-1], dialect.stop_section)):
+            section = _descend(values, place)
+            hit = lookup(section, key) if isinstance(section, Mapping) else None
+            if hit is not None:
+                return (*place, *hit[0]), hit[1]
+    return None
+
+
 _ABSENT = object()
 
 
@@ -163,10 +177,10 @@ def read_keys(
     paths: dict[str, Path] = {}
     notes: list[str] = []
     for entry in dialect.keys:
-        hit = lookup(level, entry)
-        if hit is not None and (*path, *hit[0]) not in paths.values():  # assign a value to one key only
+        hit = _lookup_path(values, path, entry, dialect)
+        if hit is not None and hit[0] not in paths.values():  # assign a value to one key only
             found_values[entry.name], note = _to_number(entry, hit[1])
-            paths[entry.name] = (*path, *hit[0])
+            paths[entry.name] = hit[0]
             notes += [note] if note else []
     inside = list(_other_paths(level, (), {used[len(path) :] for used in paths.values()}))
     for other in inside:
@@ -178,6 +192,21 @@ def read_keys(
         _other_paths(values, path, set(paths.values())) if key is None else ((*path, *other) for other in inside)
     )
     return Reading(path, found_values, paths, tuple(".".join(other) for other in other_paths), tuple(notes))
+
+
+def read_switches(values: Mapping[str, Any], path: Path, dialect: Dialect) -> dict[str, bool]:
+    """Return the dialect's switches that are in a config, by key."""
+    hits = {
+        switch.key: lookup(_descend(values, path), Key(dialect.prefix + switch.key, EXTRA))
+        for switch in dialect.switches
+    }
+    return {name: word for name, hit in hits.items() if hit and isinstance(word := from_word(hit[1]), bool)}
+
+
+def from_word(value: Any) -> Any:
+    """Return the bool that a word of YAML 1.1 stands for; any other value unchanged."""
+    words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+    return words.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def _to_number(entry: Key, value: Any) -> tuple[Any, str]:

@@ -104,10 +104,10 @@ def names_another_algorithm(level: tuple[str, ...], dialect: Dialect) -> bool:
 
 def _enclosing(values: Any, level: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """Yield the mapping of a level, then those that contain it, from the inside out."""
-    chain = [values]
+    chain: list[Any] = [values]
     for part in level:
         chain.append(chain[-1][part])
-    return reversed(chain)
+    yield from reversed(chain)
 
 
 def _text_at(level: Any, key: str) -> str:

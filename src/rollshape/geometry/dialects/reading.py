@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, is_number
-from rollshape.geometry.dialects.config import Reading, read_keys
+from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, TimeLimit, is_number
+from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
 from rollshape.geometry.dialects.families import check_algorithm, find_algorithm
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
@@ -26,6 +26,7 @@ class ParsedConfig:
     values: Mapping[str, Any]  # by key name, in the types of the keys
     defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
     not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
+    behavior: Mapping[str, str] = field(default_factory=dict)  # what no size says, as in `Dialect.behavior`
     notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
 
@@ -58,7 +59,8 @@ def read(
     if num_envs is not None:
         sizes["num_envs"] = sizes[OVERRIDE] = whole_number("num_envs", num_envs)
         defaults = {name: value for name, value in defaults.items() if name not in _environment_keys(dialect)}
-    recipe = dialect.parse(sizes)
+    behavior = dialect.behavior(read_switches(values, reading.level, dialect))
+    recipe = replace(dialect.parse(sizes), bootstraps=behavior["time limit"] in (TimeLimit.FINAL, TimeLimit.CURRENT))
     if recipe.rollout_size > MOST_SAMPLES:
         raise RequestError(
             "whole-number",
@@ -76,6 +78,7 @@ def read(
         values_by_name,
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
         not_numbers=tuple(not_numbers),
+        behavior=behavior,
         notes=notes,
     )
 
@@ -112,8 +115,7 @@ def _convert(entry: Key, value: Any) -> Any:
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
-        words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1
-        value = words.get(value.lower(), value) if isinstance(value, str) else value
+        value = from_word(value)
         if not isinstance(value, bool):
             given = short_repr(value)
             raise RequestError("choice", f"{entry.name} must be true or false, got {given}.", "Write true or false.")

@@ -33,9 +33,9 @@ ISAACLAB = "isaaclab"
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        SB3(), SB3A2C(), SB3RecurrentPPO(), SBX(), CleanRL(), ManiSkill(), RlGames(), *FLAVORS, RslRl(), Skrl(), RLlib(), RLlibOld(), Brax(),
-        PureJaxRL(), Rejax(), Stoix(), TorchRL(), TorchRLA2C(), Tianshou(), SampleFactory(), PufferLib(), BaselinesPPO1(),
-        BaselinesPPO2(), Dopamine(), Acme(), Rollshape(),
+        SB3(), SB3A2C(), SB3RecurrentPPO(), SBX(), CleanRL(), ManiSkill(), RlGames(), *FLAVORS, RslRl(), Skrl(),
+        RLlib(), RLlibOld(), Brax(), PureJaxRL(), Rejax(), Stoix(), TorchRL(), TorchRLA2C(), Tianshou(),
+        SampleFactory(), PufferLib(), BaselinesPPO1(), BaselinesPPO2(), Dopamine(), Acme(), Rollshape(),
     )
 }  # fmt: skip
 NAMES = (*DIALECTS, ISAACLAB, "rrd")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect, Key, Normalization, Shuffle, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
@@ -39,6 +39,9 @@ class SB3(Dialect):
     rounds_up = True
     time_limit = TimeLimit.FINAL
     algorithm_names: ClassVar[frozenset[str]] = frozenset({"ppo"})
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("normalize_advantage", "advantage normalization", {False: Normalization.OFF}),
+    )
 
     def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:
         policy = level.get("policy")
@@ -82,6 +85,9 @@ class SB3A2C(SB3):
     )
     remainder_detail = "has no minibatches"
     normalization = Normalization.OFF
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("normalize_advantage", "advantage normalization", {True: Normalization.ROLLOUT}),
+    )
     unique_features = ("RMSprop (use_rms_prop)",)
     notes: ClassVar[tuple[str, ...]] = (
         "the optimizer is RMSprop unless use_rms_prop is false: a learning rate for Adam is not transferable",

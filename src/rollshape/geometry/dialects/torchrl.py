@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
@@ -45,6 +45,9 @@ class TorchRL(Dialect):
     rounds_up = True
     time_limit = TimeLimit.FINAL
     schedule = "linear to zero (optim.anneal_lr)"
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("optim.anneal_lr", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
+    )
     algorithm_hints = ("logger.project_name",)
     algorithm_folders = True
     notes: ClassVar[tuple[str, ...]] = (
