@@ -120,6 +120,7 @@ class Dialect:
     value_clip: ClassVar[str] = UNCLIPPED  # the value loss, by default
     switches: ClassVar[tuple[Switch, ...]] = ()  # keys that change one of these
     unique_features: ClassVar[tuple[str, ...]] = ()  # features that no other library has
+    section_files: ClassVar[Mapping[str, str]] = {}  # the file of each section, if they are separate
     stop_section: ClassVar[str] = ""  # beside the config: contains the limits of a run
     prefix: ClassVar[str] = ""  # the section of a file that contains all keys of the library
     fixable: ClassVar[frozenset[str]] = frozenset()  # extras that `fit` may change to make a config valid

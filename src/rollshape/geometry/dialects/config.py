@@ -10,7 +10,13 @@ from typing import Any
 from rollshape.errors import RequestError, closest_name, did_you_mean
 from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
-from rollshape.geometry.dialects.families import names_another_algorithm
+from rollshape.geometry.dialects.families import (
+    COMMON_KEYS,
+    check_algorithm,
+    find_algorithm,
+    names_another_algorithm,
+    refuse_other_algorithm,
+)
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]
@@ -27,6 +33,7 @@ class Reading:
     paths: dict[str, Path]
     other_keys: tuple[str, ...]
     notes: tuple[str, ...]
+    algorithm_notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
 
 def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
@@ -81,7 +88,13 @@ def levels(values: Mapping[str, Any], path: Path = (), depth: int = 0) -> Iterat
                 yield from levels(value, (*path, name), depth + 1)
 
 
-def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, candidates: Mapping[str, Dialect]) -> Path:
+def find_level(
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    key: str | None,
+    candidates: Mapping[str, Dialect],
+    file: str | None = None,
+) -> Path:
     """Return the level of the dialect's keys; `key` selects one if there are several."""
     inside: Path = () if key is None else _named_level(values, key)
     hits = [
@@ -102,6 +115,7 @@ def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, can
         )
     ]
     if not best:
+        refuse_other_algorithm(values, dialect, file)
         raise _unknown_config(values, dialect, candidates)
     if len(best) > 1:
         names = [".".join(path) or "(top)" for path in best]
@@ -166,10 +180,17 @@ def _misspelt_key(name: str, near: str, dialect: Dialect) -> RequestError:
 
 
 def read_keys(
-    values: Mapping[str, Any], dialect: Dialect, key: str | None = None, candidates: Mapping[str, Dialect] | None = None
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    key: str | None = None,
+    candidates: Mapping[str, Dialect] | None = None,
+    file: str | None = None,
 ) -> Reading:
-    """Return the dialect's keys in a config; a misspelt shape key is an error with a suggestion."""
-    path = find_level(values, dialect, key, candidates or {})
+    """Return the dialect's keys in a config; a misspelt shape key is an error with a suggestion.
+
+    A config of another algorithm is an error, too; the name of its `file` may say which one it is.
+    """
+    path = find_level(values, dialect, key, candidates or {}, file)
     level: Any = values
     for part in path:
         level = level[part]
@@ -182,7 +203,13 @@ def read_keys(
             found_values[entry.name], note = _to_number(entry, hit[1])
             paths[entry.name] = hit[0]
             notes += [note] if note else []
-    inside = list(_other_paths(level, (), {used[len(path) :] for used in paths.values()}))
+    inside = [
+        other
+        for other in _other_paths(level, (), {used[len(path) :] for used in paths.values()})
+        if not _is_reported(other, dialect)
+    ]
+    algorithm = find_algorithm(values, path, dialect, file)
+    algorithm_notes = check_algorithm(algorithm, dialect, tuple(".".join(other) for other in inside))
     for other in inside:
         near = near_miss(other[-1], dialect, tuple(found_values))
         if near:
@@ -191,7 +218,21 @@ def read_keys(
     other_paths = (
         _other_paths(values, path, set(paths.values())) if key is None else ((*path, *other) for other in inside)
     )
-    return Reading(path, found_values, paths, tuple(".".join(other) for other in other_paths), tuple(notes))
+    return Reading(
+        path,
+        found_values,
+        paths,
+        tuple(".".join(other) for other in other_paths if not _is_reported(other, dialect)),
+        tuple(notes),
+        algorithm_notes,
+    )
+
+
+def _is_reported(path: Path, dialect: Dialect) -> bool:
+    """Return whether a key is reported elsewhere: it names the algorithm, or switches a behavior."""
+    name = ".".join(path)
+    keys = (*dialect.algorithm_keys, *COMMON_KEYS, *(dialect.prefix + switch.key for switch in dialect.switches))
+    return any(name == key or name.endswith(f".{key}") or key.startswith(f"{name}.") for key in keys)
 
 
 def read_switches(values: Mapping[str, Any], path: Path, dialect: Dialect) -> dict[str, bool]:

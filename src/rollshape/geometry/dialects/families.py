@@ -16,6 +16,7 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
+from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.dialects.base import Dialect
 
 COMMON_KEYS = ("algo", "algorithm", "alg", "algo_name", "algorithm_name", "run")  # in the configs of any library
@@ -27,23 +28,26 @@ def _fold(text: str) -> str:
 
 
 def _vocabulary(text: str) -> dict[str, str]:
-    return {_fold(name): name for name in text.split()}
+    """Return titles by folded name; `AZ:AlphaZero` is an abbreviation with its title."""
+    pairs = (word.partition(":") for word in text.split())
+    return {_fold(name): title or name for name, _, title in pairs}
 
 
 OFF_POLICY = _vocabulary(
     """
-    DQN DDQN Double-DQN Dueling-DQN QR-DQN MDQN DQN-Reg C51 Rainbow IQN R2D2 APEX Apex-DQN Apex-DDPG SimpleQ SlateQ
-    Q-Learning SARSA DDPG D4PG TD3 TD3-BC TD7 FastTD3 SAC Soft-Actor-Critic Discrete-SAC FastSAC TQC CrossQ REDQ DroQ
-    RLPD HER CQL IQL BC DT ODT Decision-Transformer MARWIL CRR BCQ AWAC AWR MPO SPO MuZero MZ AlphaZero AZ Sampled-AZ
-    Sampled-MZ EfficientZero Dreamer DreamerV2 DreamerV3 TD-MPC TD-MPC2 PILCO MADDPG IDDPG MASAC ISAC QMIX VDN RRD
-    Disco103
+    DQN DDQN:Double-DQN Double-DQN Dueling-DQN QR-DQN MDQN DQN-Reg C51 Rainbow IQN R2D2 APEX Apex-DQN Apex-DDPG
+    SimpleQ SlateQ Q-Learning SARSA DDPG D4PG TD3 TD3-BC TD7 FastTD3 SAC Soft-Actor-Critic Discrete-SAC FastSAC TQC
+    CrossQ REDQ DroQ RLPD HER CQL IQL BC DT:Decision-Transformer ODT Decision-Transformer MARWIL CRR BCQ AWAC AWR MPO
+    SPO MuZero MZ:MuZero AlphaZero AZ:AlphaZero Sampled-AZ:Sampled-AlphaZero Sampled-MZ:Sampled-MuZero EfficientZero
+    Dreamer DreamerV2 DreamerV3 TD-MPC TD-MPC2 PILCO MADDPG IDDPG MASAC ISAC QMIX VDN RRD Disco103:DiscoRL
     """
 )
 OTHERS = _vocabulary(
     """
-    PPO PPO1 PPO2 RecurrentPPO PPO-LSTM PPO-RNN Rec-PPO MaskablePPO PPO-EWMA PPO-Penalty PPO-Async APPO DDPPO IPPO MAPPO
-    HAPPO PPG RPO DPO A2C A2C-Discrete A2C-Continuous A3C ACKTR ACER TRPO V-MPO IMPALA REINFORCE VPG PG PQN ARS ES
-    OpenES CEM GRPO RLOO DAPO GAIL AIRL AMP AMP-Continuous RND Distillation
+    PPO PPO1 PPO2 RecurrentPPO PPO-LSTM:RecurrentPPO PPO-RNN:RecurrentPPO Rec-PPO:RecurrentPPO MaskablePPO PPO-EWMA
+    PPO-Penalty PPO-Async APPO DDPPO IPPO MAPPO HAPPO PPG RPO DPO A2C A2C-Discrete A2C-Continuous A3C ACKTR ACER TRPO
+    V-MPO IMPALA REINFORCE VPG PG PQN ARS ES OpenES CEM GRPO RLOO DAPO GAIL AIRL AMP AMP-Continuous:AMP RND
+    Distillation Expert-Iteration
     """
 )
 VOCABULARY = OFF_POLICY | OTHERS
@@ -94,6 +98,13 @@ def find_algorithm(
     if inferred:
         return Algorithm(*inferred, is_inferred=True)
     return _by_file_name(dialect, file)
+
+
+def refuse_other_algorithm(values: Mapping[str, Any], dialect: Dialect, file: str | None) -> None:
+    """Raise a RequestError if a config without any key of the dialect names an algorithm that it does not plan."""
+    algorithm = find_algorithm(values, (), dialect, file)
+    if algorithm and algorithm.name and algorithm.name not in dialect.algorithm_names:
+        raise _not_planned(algorithm, dialect)
 
 
 def names_another_algorithm(level: tuple[str, ...], dialect: Dialect) -> bool:
@@ -157,6 +168,8 @@ def _by_file_name(dialect: Dialect, file: str | None) -> Algorithm | None:
 
 def check_algorithm(algorithm: Algorithm | None, dialect: Dialect, other_keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the notes on the algorithm of a config; raise a RequestError if the dialect does not plan it."""
+    if RULES[dialect.algo].uses_replay:
+        return ()
     off_policy = sorted(_OFF_POLICY_KEYS & {name.rpartition(".")[2].lower() for name in other_keys})
     if algorithm is None and len(off_policy) >= 2:
         raise RequestError(
@@ -172,7 +185,7 @@ def check_algorithm(algorithm: Algorithm | None, dialect: Dialect, other_keys: t
 
 
 def _not_planned(algorithm: Algorithm, dialect: Dialect) -> RequestError:
-    planned = f"{dialect.algorithm} of {dialect.name}"
+    planned = _planned(dialect)
     rename = f"If it is {dialect.algorithm_title} config, rename the file." if algorithm.is_inferred else ""
     give = f"Give {dialect.algorithm_title} config."
     if not algorithm.name:
@@ -194,14 +207,20 @@ def _not_planned(algorithm: Algorithm, dialect: Dialect) -> RequestError:
     )
 
 
-def _elsewhere(algorithm: Algorithm, dialect: Dialect) -> str:
-    """Return a hint if another dialect of the same library plans the algorithm."""
+def _planned(dialect: Dialect) -> str:
+    """Return the algorithms of a library that have a dialect, such as `PPO and A2C of sb3`."""
+    titles = list(dict.fromkeys(other.algorithm for other in _dialects_of(dialect)))
+    return f"{' and '.join([', '.join(titles[:-1]), titles[-1]] if titles[1:] else titles)} of {dialect.name}"
+
+
+def _dialects_of(dialect: Dialect) -> list[Dialect]:
     from rollshape.geometry.dialects.registry import DIALECTS
 
     library = dialect.name.partition(":")[0]
-    names = [
-        other.name
-        for other in DIALECTS.values()
-        if other.name.partition(":")[0] == library and algorithm.name in other.algorithm_names
-    ]
+    return [other for other in DIALECTS.values() if other.name.partition(":")[0] == library]
+
+
+def _elsewhere(algorithm: Algorithm, dialect: Dialect) -> str:
+    """Return a hint if another dialect of the same library plans the algorithm."""
+    names = [other.name for other in _dialects_of(dialect) if algorithm.name in other.algorithm_names]
     return f"The dialect {names[0]} plans it. " if names else ""

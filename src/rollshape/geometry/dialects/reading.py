@@ -10,7 +10,6 @@ from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, TimeLimit, is_number
 from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
-from rollshape.geometry.dialects.families import check_algorithm, find_algorithm
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
 
@@ -27,7 +26,6 @@ class ParsedConfig:
     defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
     not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
     behavior: Mapping[str, str] = field(default_factory=dict)  # what no size says, as in `Dialect.behavior`
-    notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
 
 def read(
@@ -47,9 +45,7 @@ def read(
     if not isinstance(values, Mapping):
         kind = type(values).__name__
         raise RequestError("file", f"A config must be a mapping of names to values, not a {kind}.", "Give a dict.")
-    reading = read_keys(values, dialect, key, candidates)
-    algorithm = find_algorithm(values, reading.level, dialect, file)
-    notes = check_algorithm(algorithm, dialect, reading.other_keys)
+    reading = read_keys(values, dialect, key, candidates, file)
     values_by_name = {
         entry.name: _convert(entry, reading.values[entry.name])
         for entry in dialect.keys
@@ -79,7 +75,6 @@ def read(
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
         not_numbers=tuple(not_numbers),
         behavior=behavior,
-        notes=notes,
     )
 
 

@@ -82,7 +82,7 @@ def _of_algorithm(dialect: Dialect, config: Mapping[str, Any], key: str | None, 
     if not others or not isinstance(config, Mapping):
         return dialect
     try:
-        algorithm = find_algorithm(config, find_level(config, dialect, key, {}), dialect, file)
+        algorithm = find_algorithm(config, find_level(config, dialect, key, {}, file), dialect, file)
     except RequestError:
         return dialect  # reading it reports the problem
     names = (other for other in others if algorithm is not None and algorithm.name in other.algorithm_names)

@@ -56,6 +56,7 @@ class Stoix(Dialect):
     switches = (
         Switch("system.decay_learning_rates", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
     )
+    section_files = {"arch": "configs/arch/anakin.yaml", "system": "configs/system/ppo/ff_ppo.yaml"}  # noqa: RUF012
     algorithm_keys = ("system.system_name", "system_name")
     algorithm_names = Dialect.algorithm_names | {"dpo", "ppopenalty"}
     notes = ("actor and critic have separate optimizers, so the value coefficient has little effect",)

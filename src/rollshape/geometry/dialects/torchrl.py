@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
@@ -50,10 +51,20 @@ class TorchRL(Dialect):
     )
     algorithm_hints = ("logger.project_name",)
     algorithm_folders = True
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"rnd"}
     notes: ClassVar[tuple[str, ...]] = (
         "GAE is recomputed each epoch",
         "only the Atari script has the key max_grad_norm",
     )
+
+    def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:
+        if isinstance(level.get("trainer"), Mapping):
+            raise RequestError(
+                "other-dialect",
+                "The config is for the Trainer classes of TorchRL (section trainer), which name their sizes otherwise.",
+                "Give the config of a script such as sota-implementations/ppo.",
+            )
+        return None
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         skip = _frame_skip(sizes)

@@ -81,7 +81,7 @@ def translate(
         *_default_notes(parsed, source_dialect),
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, (*parsed.notes, *target_dialect.notes))
+    return Translation(result, after, lost, (*parsed.reading.algorithm_notes, *target_dialect.notes))
 
 
 def _algorithm_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
