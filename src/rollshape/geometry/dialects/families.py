@@ -69,7 +69,7 @@ _OFF_POLICY_KEYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Algorithm:
+class NamedAlgorithm:
     """The algorithm of a config, and where the config says so; the name is empty if it is not a known one."""
 
     name: str  # as in VOCABULARY
@@ -83,20 +83,20 @@ class Algorithm:
 
 def find_algorithm(
     values: Mapping[str, Any], level: tuple[str, ...], dialect: Dialect, file: str | None
-) -> Algorithm | None:
+) -> NamedAlgorithm | None:
     """Return the algorithm that a config names, or None if it names none; a level's name has priority."""
     for part in reversed(level):
         if _fold(part) in VOCABULARY:
-            return Algorithm(_fold(part), f"the level {part}")
+            return NamedAlgorithm(_fold(part), f"the level {part}")
     levels = list(_enclosing(values, level))
     for keys, is_certain in ((dialect.algorithm_keys, True), ((*COMMON_KEYS, *dialect.algorithm_hints), False)):
         for text, key in ((_text_at(mapping, key), key) for mapping in levels for key in keys):
             names = _recognize(text, dialect, is_class=is_certain)
             if names or (text and is_certain):
-                return Algorithm(names[0] if names else "", f"{key}: {short_repr(text)[1:-1]}")
+                return NamedAlgorithm(names[0] if names else "", f"{key}: {short_repr(text)[1:-1]}")
     inferred = dialect.infer_algorithm(levels[0]) or _by_marker(levels[0])
     if inferred:
-        return Algorithm(*inferred, is_inferred=True)
+        return NamedAlgorithm(*inferred, is_inferred=True)
     return _by_file_name(dialect, file)
 
 
@@ -155,18 +155,18 @@ def _by_marker(level: Mapping[str, Any]) -> tuple[str, str] | None:
     return next(((name, f"the key {key}") for key, name in MARKERS.items() if key in level), None)
 
 
-def _by_file_name(dialect: Dialect, file: str | None) -> Algorithm | None:
+def _by_file_name(dialect: Dialect, file: str | None) -> NamedAlgorithm | None:
     """Return the algorithm in the name of the file, or of its folders if the library names those."""
     path = PurePath(file or "")
     places = [("file", path.stem), *(("folder", part) for part in reversed(path.parts[:-1]))]
     for what, text in places if dialect.algorithm_folders else places[:1]:
         names = [name for name in _recognize(text, dialect) if _fold(text) == name or name not in _ORDINARY_WORDS]
         if names:
-            return Algorithm(names[0], f"the {what} name {short_repr(text)[1:-1]}", is_inferred=True)
+            return NamedAlgorithm(names[0], f"the {what} name {short_repr(text)[1:-1]}", is_inferred=True)
     return None
 
 
-def check_algorithm(algorithm: Algorithm | None, dialect: Dialect, other_keys: tuple[str, ...]) -> tuple[str, ...]:
+def check_algorithm(algorithm: NamedAlgorithm | None, dialect: Dialect, other_keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the notes on the algorithm of a config; raise a RequestError if the dialect does not plan it."""
     if RULES[dialect.algo].uses_replay:
         return ()
@@ -184,7 +184,7 @@ def check_algorithm(algorithm: Algorithm | None, dialect: Dialect, other_keys: t
     raise _not_planned(algorithm, dialect)
 
 
-def _not_planned(algorithm: Algorithm, dialect: Dialect) -> RequestError:
+def _not_planned(algorithm: NamedAlgorithm, dialect: Dialect) -> RequestError:
     planned = _planned(dialect)
     rename = f"If it is {dialect.algorithm_title} config, rename the file." if algorithm.is_inferred else ""
     give = f"Give {dialect.algorithm_title} config."
@@ -220,7 +220,7 @@ def _dialects_of(dialect: Dialect) -> list[Dialect]:
     return [other for other in DIALECTS.values() if other.name.partition(":")[0] == library]
 
 
-def _elsewhere(algorithm: Algorithm, dialect: Dialect) -> str:
+def _elsewhere(algorithm: NamedAlgorithm, dialect: Dialect) -> str:
     """Return a hint if another dialect of the same library plans the algorithm."""
     names = [other.name for other in _dialects_of(dialect) if algorithm.name in other.algorithm_names]
     return f"The dialect {names[0]} plans it. " if names else ""

@@ -103,8 +103,8 @@ class SB3A2C(SB3):
 class SB3RecurrentPPO(SB3):
     """Minibatches are `batch_size` consecutive samples, environment after environment, cut anywhere and padded.
 
-    Each epoch starts at a random sample. A short last minibatch is trained; one of a single sample has the standard
-    deviation NaN, which ends in NaN weights.
+    Each epoch starts at a random sample. A short last minibatch is trained, except one of a single sample: the standard
+    deviation of its advantage is NaN.
     """
 
     name = "sb3:recurrent_ppo"
@@ -118,9 +118,17 @@ class SB3RecurrentPPO(SB3):
     shuffle = Shuffle.ROTATED
 
     def problem(self, recipe: Recipe) -> str:
-        if not recipe.refusal and min(recipe.minibatch_size, recipe.rollout_size) < 2:
-            return "the standard deviation of a single advantage is NaN"
+        if not recipe.refusal and self.epoch(recipe).last_minibatch_size == 1:
+            return "the standard deviation of a single advantage is NaN, and so are the weights after that minibatch"
         return recipe.refusal
+
+    def adapt(self, recipe: Recipe) -> Recipe:
+        nearest = super().adapt(recipe)
+        rollout, size = recipe.rollout_size, nearest.minibatch_size
+        if self.epoch(nearest).last_minibatch_size > 1 or rollout < 2:
+            return nearest
+        size = next(near for near in range(size + 1, rollout + 1) if rollout % near != 1)
+        return self.with_split(recipe, size, max(1, rollout // size), recipe.num_steps)
 
 
 class SBX(SB3):
