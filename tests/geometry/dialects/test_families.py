@@ -88,7 +88,9 @@ def test_the_dialect_follows_the_algorithm() -> None:
     assert translate(ZOO, "sb3", "sb3", file="ppo_lstm.yml").plan.num_steps == 128
     script = {"collector": {"frames_per_batch": 640}, "logger": {"project_name": "torchrl_example_a2c"}}
     assert translate(script, "torchrl", "rollshape").plan.algo == "a2c"
-    with pytest.raises(RequestError, match="this is PPO; Rollshape plans PPO, A2C and RecurrentPPO of sb3:a2c") as caught:
+    with pytest.raises(
+        RequestError, match="this is PPO; Rollshape plans PPO, A2C and RecurrentPPO of sb3:a2c"
+    ) as caught:
         translate(ZOO, "sb3:a2c", "rollshape", file="ppo.yml")
     assert "The dialect sb3 plans it" in caught.value.fix
 

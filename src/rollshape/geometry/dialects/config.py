@@ -101,6 +101,7 @@ def find_level(
         (path, hit)
         for path, level in levels(values)
         if path[: len(inside)] == inside and (hit := score(level, dialect))
+        if not (path and path[-1] == dialect.stop_section)
     ]
     planned = [(path, hit) for path, hit in hits if not names_another_algorithm(path, dialect)]
     hits = planned or hits[:1]  # which is refused by its name

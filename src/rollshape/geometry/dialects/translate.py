@@ -133,7 +133,7 @@ def _hyper_changes(before: Recipe, after: Recipe, target: Dialect) -> Iterator[s
             yield f"{concept} {old:g} ({meaning}): no counterpart in {target.name}"
         elif old is None and new is not None:
             yield f"{concept}: not used by the source; {target.name} uses {new:g}"
-        elif old is not None and new is not None and old != new:
+        elif old is not None and new is not None and f"{old:g}" != f"{new:g}":
             yield f"{concept} {old:g}: fixed at {new:g} in {target.name}"
 
 
