@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CLIPPED,
+    CONSTANT_RATE,
+    LINEAR_RATE,
+    UNCLIPPED,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.minibatch import Remainder
 
 
@@ -34,6 +44,13 @@ class CleanRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule: ClassVar[str] = "linear to zero (anneal_lr)"
     value_clip: ClassVar[str] = "clipped (clip_vloss)"
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("anneal_lr", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
+        Switch("clip_vloss", "value loss", {True: CLIPPED, False: UNCLIPPED}),
+        Switch("norm_adv", "advantage normalization", {False: Normalization.OFF}),
+    )
+    algorithm_hints = ("exp_name",)
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"rpo"}
     other_keys = frozenset({"batch_size", "minibatch_size", "num_iterations"})
     notes: ClassVar[tuple[str, ...]] = ("target_kl is checked once per epoch, after the last step",)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import CONSTANT_RATE, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
 from rollshape.geometry.minibatch import Remainder
 
 
@@ -31,4 +31,5 @@ class PureJaxRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule = "linear to zero (ANNEAL_LR)"
     value_clip = "always clipped"
+    switches = (Switch("ANNEAL_LR", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),)
     other_keys = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

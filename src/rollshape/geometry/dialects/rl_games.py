@@ -8,7 +8,16 @@ from math import gcd
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CLIPPED,
+    EXTRA,
+    Dialect,
+    Key,
+    Normalization,
+    Shuffle,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 
@@ -42,6 +51,7 @@ class RlGames(Dialect):
         Key("truncate_grads", EXTRA, False),
         Key("kl_threshold", "adaptive_kl"),
         Key("lr_schedule", EXTRA, "None"),
+        Key("value_bootstrap", EXTRA, True),
     )
     remainder = Remainder.REFUSE
     remainder_detail = (
@@ -49,11 +59,19 @@ class RlGames(Dialect):
         "(AssertionError in older versions); in multi-agent environments count each agent as an environment"
     )
     rounds_up = True
+    stops_at_first = True
     fixable: ClassVar[frozenset[str]] = frozenset({"seq_length", _CENTRAL})
     rollout_name = "batch_size"
     shuffle = Shuffle.NONE
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.CURRENT
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("value_bootstrap", "time limit", {True: TimeLimit.CURRENT, False: TimeLimit.TERMINAL}),
+        Switch("clip_value", "value loss", {True: CLIPPED}),
+        Switch("normalize_advantage", "advantage normalization", {False: Normalization.OFF}),
+    )
+    algorithm_keys = ("params.algo.name", "algo.name")
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"a2cdiscrete", "a2ccontinuous"}
     notes: ClassVar[tuple[str, ...]] = (
         "a multi-agent environment multiplies the rollout size by its agents: count each agent as an environment",
     )
@@ -72,17 +90,9 @@ class RlGames(Dialect):
         self.required(sizes, "num_epochs")
         return super().parse(sizes)
 
-    def with_budget(self, sizes: Mapping[str, Any], recipe: Recipe) -> Recipe:
-        """Return the recipe with the lower of both limits; -1 means no limit."""
-        limits = [
-            super(RlGames, self).with_budget({concept: sizes[concept]}, recipe)
-            for concept in ("num_updates", "total_timesteps")
-            if sizes.get(concept) is not None
-        ]
-        return min(limits, key=lambda recipe: recipe.num_updates or 0, default=recipe)
-
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         sizes = {**super().emit(recipe), "minibatch_per_env": None, "total_timesteps": None}
+        sizes[self.prefix + "value_bootstrap"] = recipe.bootstraps
         extra = {"seq_length": self.extra(recipe, "seq_length") or SEQ_LENGTH}
         central = self.extra(recipe, _CENTRAL)
         if central:  # has minibatches of its own, which must divide the rollout, too

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit, check_range, is_number
+from rollshape.geometry.dialects.base import (
+    EXTRA,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+    check_range,
+    is_number,
+)
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.values import plain_scalar
 
@@ -42,6 +51,11 @@ class Skrl(Dialect):
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.IGNORED
     value_clip = "clipped (value_clip)"
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("agent.time_limit_bootstrap", "time limit", {True: TimeLimit.CURRENT, False: TimeLimit.IGNORED}),
+    )
+    algorithm_keys = ("agent.class", "class")
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"ippo", "mappo", "rpo"}
     notes: ClassVar[tuple[str, ...]] = (
         "memory_size must equal rollouts; skrl does not check this",
         "kl_threshold only stops the current epoch",

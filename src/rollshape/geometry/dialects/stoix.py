@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CONSTANT_RATE,
+    EXTRA,
+    LINEAR_RATE,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import largest_divisor
 from rollshape.geometry.minibatch import Remainder
@@ -44,6 +53,12 @@ class Stoix(Dialect):
     time_limit = TimeLimit.FINAL
     schedule = "linear to zero"
     value_clip = "always clipped"
+    switches = (
+        Switch("system.decay_learning_rates", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
+    )
+    section_files = {"arch": "configs/arch/anakin.yaml", "system": "configs/system/ppo/ff_ppo.yaml"}  # noqa: RUF012
+    algorithm_keys = ("system.system_name", "system_name")
+    algorithm_names = Dialect.algorithm_names | {"dpo", "ppopenalty"}
     notes = ("actor and critic have separate optimizers, so the value coefficient has little effect",)
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
