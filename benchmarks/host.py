@@ -17,7 +17,7 @@ from rollshape.training.host_driver import HostDriver
 from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
-BAR, ROUNDS, UPDATES = 0.60, 40, 10
+BAR, ROUNDS, UPDATES = 0.75, 40, 10
 
 
 def main() -> int:
