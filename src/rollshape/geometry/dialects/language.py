@@ -14,6 +14,7 @@ from rollshape.formatting import short_repr
 from rollshape.geometry.completion_plan import new_plan
 from rollshape.geometry.completions import BatchSplit, nearest_split
 from rollshape.geometry.dialects.base import OVERRIDE, SHAPE_CONCEPTS, Dialect, Normalization, TimeLimit
+from rollshape.geometry.dialects.config import lookup
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import Plan
@@ -80,6 +81,9 @@ class LanguageDialect(Dialect):
     normalization = Normalization.GROUP
     time_limit = TimeLimit.COMPLETION
     rollout_name = "completions"
+    algorithm = "PPO or GRPO"
+    algorithm_names = frozenset({"ppo", "grpo", "dapo", "rloo", "reinforce"})
+    estimator_key: ClassVar[str] = ""  # the key that names the estimator, if the library has one
     whole_groups: ClassVar[bool] = False  # minibatches are counted in prompts
     estimators: ClassVar[Mapping[str, tuple[str, str]]]  # the library's name → our name, algorithm
 
@@ -87,6 +91,15 @@ class LanguageDialect(Dialect):
     def algorithms(self) -> frozenset[str]:
         """The algorithms that the library trains with these keys."""
         return frozenset(algo for _, algo in self.estimators.values())
+
+    def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return the algorithm of the estimator, which most configs name."""
+        key = next((key for key in self.keys if key.name == self.estimator_key), None)
+        if key is None:
+            return None
+        hit = lookup(level, key)
+        name = str(key.default if hit is None else hit[1])
+        return (self.estimators[name][1], f"{key.leaf} {name}") if name in self.estimators else None
 
     def read_estimator(self, name: str) -> dict[str, Any]:
         """Return algorithm and estimator of the library's name, as fields of a recipe."""

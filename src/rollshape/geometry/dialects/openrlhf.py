@@ -46,6 +46,7 @@ class OpenRLHF(LanguageDialect):
         Key("algo.advantage.gamma", "gamma", 1.0, aliases=("gamma",)),
         Key("algo.advantage.lambd", "gae_lambda", 1.0, aliases=("lambd",)),
     )
+    estimator_key = _ESTIMATOR
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {
         "group_norm": ("grpo", "grpo"),
         "dr_grpo": ("dr grpo", "grpo"),

@@ -52,6 +52,7 @@ class RLinfReasoning(LanguageDialect):
         Key("algorithm.ratio_clip_eps", "clip_range"),
         Key("algorithm.kl_beta", "kl_loss_coef", 0.0, off=0.0),
     )
+    estimator_key = _ESTIMATOR
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {
         "grpo": ("grpo", "grpo"),
         "gae": ("gae", "ppo"),
@@ -134,6 +135,7 @@ class RLinfEmbodied(Dialect):
         Key("algorithm.clip_ratio_high", "clip_range"),
         Key("algorithm.entropy_bonus", "entropy_coef", 0.0),
     )
+    algorithm_names = Dialect.algorithm_names | {"grpo"}
     remainder = Remainder.REFUSE
     remainder_detail = "AssertionError: {rollout} is not divisible by {minibatch}"
     shuffle = Shuffle.ONCE

@@ -45,6 +45,8 @@ class TrlGrpo(LanguageDialect):
     library = "TRL GRPOTrainer"
     version = "1.16.0"
     proof = "test_trl.py"
+    algorithm = "GRPO"
+    algorithm_names = frozenset({"grpo", "dapo"})
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {"grpo": ("grpo", "grpo")}
     keys: ClassVar[tuple[Key, ...]] = (
         *_shared_keys(1e-6),
@@ -136,6 +138,8 @@ class TrlRloo(TrlGrpo):
     name = "trl:rloo"
     library = "TRL RLOOTrainer"
     proof = "test_trl.py"
+    algorithm = "RLOO"
+    algorithm_names = frozenset({"rloo"})
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {"rloo": ("rloo", "rloo")}
     keys: ClassVar[tuple[Key, ...]] = (
         *(key for key in TrlGrpo.keys if key.concept not in ("num_generations", "kl_loss_coef")),
@@ -156,6 +160,8 @@ class TrlPpo(LanguageDialect):
     library = "TRL PPOTrainer (trl.experimental; removed in 1.13)"
     version = "1.12.0"
     proof = "test_trl_ppo.py"
+    algorithm = "PPO"
+    algorithm_names = frozenset({"ppo"})
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {"ppo": ("gae", "ppo")}
     keys: ClassVar[tuple[Key, ...]] = (
         *_shared_keys(3e-6),

@@ -58,6 +58,7 @@ class Verl(LanguageDialect):
         Key("algorithm.gamma", "gamma", 1.0),
         Key("algorithm.lam", "gae_lambda", 1.0),
     )
+    estimator_key = _ESTIMATOR
     estimators: ClassVar[Mapping[str, tuple[str, str]]] = {
         "grpo": ("grpo", "grpo"),
         "grpo_vectorized": ("grpo", "grpo"),
