@@ -1,5 +1,6 @@
 """Dialects of language model trainers: arithmetic by hand, and there and back."""
 
+import random
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -329,6 +330,27 @@ def test_mjlab_has_defaults_of_its_own() -> None:
     assert (recipe.num_envs, recipe.num_steps, recipe.num_minibatches, recipe.num_updates) == (4096, 24, 8, 300)
     assert recipe.hyper["entropy_coef"] == 0.005
     assert read({"num_envs": 8, "num_steps_per_env": 24}, DIALECTS["rsl_rl"]).recipe.hyper["entropy_coef"] == 0.01
+
+
+GARBAGE = (
+    0, -1, -5, None, "auto", "8", 1.5, 1e30, True, [], {}, {"actor": None}, "megatron", "", 2**41, float("nan"), 97,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(LANGUAGE_DIALECTS))
+def test_garbage_is_refused_in_words(name: str) -> None:
+    chance = random.Random(name)
+    for _ in range(150):
+        config = {
+            key.name: chance.choice(GARBAGE) if chance.random() < 0.1 else chance.choice((key.default, 1, 2, 8, 12, 64))
+            for key in LANGUAGE_DIALECTS[name].keys
+            if chance.random() < 0.6
+        }
+        for use in (lambda: translate(config, name, name), lambda: fit(config, name)):  # noqa: B023
+            try:
+                use()
+            except RequestError as error:
+                assert error.fix
 
 
 def test_names_that_say_too_little() -> None:

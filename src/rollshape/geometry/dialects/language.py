@@ -58,7 +58,11 @@ class CompletionRecipe(Recipe):
 
 
 def new_recipe(split: BatchSplit, sizes: Mapping[str, Any], **values: Any) -> CompletionRecipe:
-    """Return the recipe of a split; `sizes` may contain a number of epochs and updates."""
+    """Return the recipe of a split; `sizes` may contain a number of epochs and updates.
+
+    Sizes that a library rejects may be zero after a division; they become the nearest whole numbers.
+    """
+    split = BatchSplit(*(max(1, size) for size in (split.rollout_size, split.minibatch_size, split.microbatch_size)))
     updates = values.pop("num_updates", sizes.get("num_updates"))
     return CompletionRecipe(
         num_envs=split.rollout_size,
