@@ -59,7 +59,8 @@ $(PEERS)/ready: pyproject.toml constraints-peers.txt
 	$(PYTHON) -m venv --clear $(PEERS)
 	$(PEERS)/bin/python $(PIP) torch==2.13.0
 	$(PEERS)/bin/python $(PIP) -c constraints-peers.txt stable-baselines3 sb3-contrib sbx-rl rl-games skrl rsl-rl-lib 'ray[rllib]' \
-		pytest pytest-xdist -e '.[envpool]'
+		trl transformers accelerate datasets pytest pytest-xdist -e '.[envpool]'
+	$(PEERS)/bin/python $(PIP) --no-deps --target $(PEERS)/trl-1.12 trl==1.12.0  # the last one with PPOTrainer
 	@touch $@
 
 clean:

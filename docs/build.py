@@ -10,6 +10,8 @@ from pathlib import Path
 from rollshape.geometry.diagram import svg
 from rollshape.geometry.dialects import DIALECTS
 from rollshape.geometry.dialects.base import EXTRA, Dialect
+from rollshape.geometry.dialects.language import LanguageDialect
+from rollshape.geometry.dialects.registry import ALL_DIALECTS, LANGUAGE_DIALECTS
 from rollshape.geometry.dialects.rrd import RrdDialect
 from rollshape.geometry.plan import plan
 from rollshape.geometry.rules import PAGES
@@ -43,22 +45,41 @@ def dialects() -> str:
         "(vocabulary.md), whose value is the factor × the value in the config. If a key is missing, the default of the"
         " library applies.",
     ]
+    parts += [
+        "## How far each dialect is verified",
+        "*Read*: keys, defaults and rules are those of the library's source code at this version. *Run*: the library"
+        " trains on configs that Rollshape wrote. *Proven*: what it then does (optimizer steps, minibatches, refusals)"
+        " is counted in a test, and equals the prediction. A dialect that extends a proven one has its rules.",
+        _evidence(),
+    ]
     parts += [_section(dialect) for dialect in (*DIALECTS.values(), RrdDialect())]
+    parts += [
+        "# Dialects of language model trainers",
+        "A sample is a completion: see [language models](language-models.md). These dialects translate into each other,"
+        " and not into those above.",
+    ]
+    parts += [_section(dialect) for dialect in LANGUAGE_DIALECTS.values()]
     return "\n\n".join(parts) + "\n"
+
+
+def _evidence() -> str:
+    """Return the table of how far each dialect is verified."""
+    rows = ["| dialect | library | version | read | run | proven |", "|---|---|---|---|---|---|"]
+    for dialect in (*ALL_DIALECTS.values(), RrdDialect()):
+        if dialect.own_proof:
+            run, proven = "yes", f"[tests/peers/{dialect.own_proof}](../tests/peers/{dialect.own_proof})"
+        elif dialect.name == "rollshape":
+            run, proven = "yes", "it is this library"
+        else:
+            base = next((kind.__dict__["name"] for kind in type(dialect).__mro__[1:] if kind.__dict__.get("proof")), "")
+            run, proven = "–", f"extends {base}" if base else "–"
+        rows.append(f"| `{dialect.name}` | {dialect.library} | {dialect.version} | yes | {run} | {proven} |")
+    return "\n".join(rows)
 
 
 def _section(dialect: Dialect) -> str:
     doc = " ".join((type(dialect).__doc__ or "").split())
-    named = [f"`{key}`" for key in (*dialect.algorithm_keys, *dialect.algorithm_hints)]
-    facts = [
-        f"**Algorithm**: {dialect.algorithm}" + (f", named by {' or '.join(named)}." if named else "."),
-        f"**Remainder** ({dialect.remainder}): {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
-        f"**Budget**: rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
-        f"**Shuffling**: {dialect.shuffle}.",
-        f"**Advantage normalization**: {dialect.normalization}.",
-        f"**Time limit**: {dialect.time_limit}.",
-        *(f"{_capitalize(note)}." for note in dialect.notes),
-    ]
+    facts = _language_facts(dialect) if isinstance(dialect, LanguageDialect) else _environment_facts(dialect)
     rows = ["| key | meaning | default | factor |", "|---|---|---|---|"]
     for key in dialect.keys:
         meaning = "" if key.concept == EXTRA else key.concept
@@ -67,6 +88,30 @@ def _section(dialect: Dialect) -> str:
     bullets = "\n".join(f"- {fact}" for fact in facts)
     table = "\n".join(rows)
     return f"## {dialect.name}\n\n{dialect.library}, {dialect.version}. {doc}\n\n{bullets}\n\n{table}"
+
+
+def _environment_facts(dialect: Dialect) -> list[str]:
+    named = [f"`{key}`" for key in (*dialect.algorithm_keys, *dialect.algorithm_hints)]
+    return [
+        f"**Algorithm**: {dialect.algorithm}" + (f", named by {' or '.join(named)}." if named else "."),
+        f"**Remainder** ({dialect.remainder}): {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
+        f"**Budget**: rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
+        f"**Shuffling**: {dialect.shuffle}.",
+        f"**Advantage normalization**: {dialect.normalization}.",
+        f"**Time limit**: {dialect.time_limit}.",
+        *(f"{_capitalize(note)}." for note in dialect.notes),
+    ]
+
+
+def _language_facts(dialect: LanguageDialect) -> list[str]:
+    unit = "prompts" if dialect.whole_groups else "completions"
+    return [
+        f"**Remainder** ({dialect.remainder}): {dialect.remainder_detail}.",
+        f"**Minibatches** are counted in {unit}.",
+        f"**Algorithms**: {', '.join(sorted(dialect.algorithms))}.",
+        f"**Shuffling**: {dialect.shuffle}.",
+        *(f"{_capitalize(note)}." for note in dialect.notes),
+    ]
 
 
 def _capitalize(note: str) -> str:

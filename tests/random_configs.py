@@ -18,6 +18,8 @@ PLAIN = {
     "workers": 2, "envs_per_worker": 4, "trajectories": 16,
 }  # fmt: skip
 
+REQUIRED = ("actor.model.num_action_chunks",)  # extras without which a config is refused
+
 
 def put(config: dict[str, Any], name: str, value: Any, style: Style = "nested") -> None:
     """Set a key at its place."""
@@ -54,7 +56,7 @@ def random_config(source: random.Random, dialect: Dialect) -> dict[str, Any]:
         is_extra = key.concept == EXTRA and (
             key.whole or key.default == "auto" or (isinstance(key.default, int) and not isinstance(key.default, bool))
         )
-        if key.concept == "num_epochs":
+        if key.concept == "num_epochs" or key.name in REQUIRED:
             put(config, key.name, source.randint(1, 4), style)
         elif (key.concept in SIZES and source.random() < 0.75) or (is_extra and source.random() < 0.3):
             put(config, key.name, random_size(source), style)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.geometry.dialects import DIALECTS, resolve
-from rollshape.geometry.dialects.base import SHAPE_CONCEPTS, Dialect
+from rollshape.geometry.dialects.base import EXTRA, Dialect
+from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS
 from rollshape.geometry.dialects.rrd import RrdDialect
 
 
@@ -21,7 +22,7 @@ class DialectsArgs(CommonArgs):
 
 def run(argv: Sequence[str]) -> None:
     args = parse(DialectsArgs, "dialects", argv)
-    known: list[Dialect] = [*DIALECTS.values(), RrdDialect()]
+    known: list[Dialect] = [*DIALECTS.values(), RrdDialect(), *LANGUAGE_DIALECTS.values()]
     if args.name is not None:
         known = [dialect for dialect in known if args.name in (dialect.name, dialect.name.partition(":")[0])]
         known = known or [resolve(args.name, None)]  # raises, with the nearest name
@@ -32,7 +33,10 @@ def run(argv: Sequence[str]) -> None:
     elif args.name is not None:
         print("\n\n".join(_page(dialect) for dialect in known))
     else:
-        print(_table(known))
+        environments = [dialect for dialect in known if dialect.name not in LANGUAGE_DIALECTS]
+        print(_table(environments, _COLUMNS))
+        print("\nLanguage models")
+        print(_table(list(LANGUAGE_DIALECTS.values()), _LANGUAGE_COLUMNS))
 
 
 def describe(dialect: Dialect) -> dict[str, Any]:
@@ -41,6 +45,7 @@ def describe(dialect: Dialect) -> dict[str, Any]:
         "name": dialect.name,
         "library": dialect.library,
         "version": dialect.version,
+        "proof": dialect.own_proof,
         "algorithm": dialect.algorithm,
         "algorithm_keys": ", ".join((*dialect.algorithm_keys, *dialect.algorithm_hints)),
         "keys": {key.name: _meaning(key.concept, key.scale, key.name, key.default) for key in dialect.keys},
@@ -74,19 +79,29 @@ def _meaning(concept: str, scale: float, name: str, default: Any) -> str:
     return f"{what}{factor}" + (f" (default {default})" if default is not None else "")
 
 
-def _table(known: list[Dialect]) -> str:
+_COLUMNS = {
+    "N": ("num_envs", "workers"),
+    "T or N·T": ("num_steps", "rollout_size"),
+    "M or K": ("trajectories", "minibatch_size", "num_minibatches"),
+    "epochs": ("num_epochs",),
+    "budget": ("num_updates", "total_timesteps", "vector_steps"),
+}
+_LANGUAGE_COLUMNS = {
+    "prompts": ("num_prompts",),
+    "generations": ("num_generations",),
+    "minibatch": ("prompts_per_minibatch", "minibatch_size", "num_minibatches", "gradient_accumulation_steps"),
+    "micro-batch": ("microbatch_size",),
+    "epochs": ("num_epochs",),
+    "budget": ("num_updates", "optimizer_steps", "total_timesteps", "data_epochs"),
+}
+
+
+def _table(known: list[Dialect], columns: dict[str, tuple[str, ...]]) -> str:
     """Return a table with one row per dialect: its keys, and how it treats a remainder."""
-    cells = (
-        ("num_envs", "workers"),
-        ("num_steps", "rollout_size"),
-        ("trajectories", "minibatch_size", "num_minibatches"),
-        ("num_epochs",),
-        ("num_updates", "total_timesteps", "vector_steps"),
-    )
-    rows: list[tuple[str, ...]] = [("dialect", "N", "T or N·T", "M or K", "epochs", "budget", "remainder")]
+    rows: list[tuple[str, ...]] = [("dialect", *columns, "remainder")]
     for dialect in known:
-        named = {key.concept: key.leaf for key in dialect.keys if key.concept in SHAPE_CONCEPTS}
-        names = [next((named[concept] for concept in cell if concept in named), "–") for cell in cells]
+        named = {key.concept: key.leaf for key in dialect.keys if key.concept != EXTRA}
+        names = [next((named[concept] for concept in cell if concept in named), "–") for cell in columns.values()]
         rows.append((dialect.name, *names, dialect.remainder.value))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from rollshape.cli.flags import CommonArgs, parse
+from rollshape.geometry.completions import COMPLETION_ALGORITHMS
 from rollshape.geometry.plan import Plan, plan
 from rollshape.geometry.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanArgs(Request, CommonArgs):
-    """Compute all batch sizes of a run from any subset of them, and check them against rules of thumb."""
+    """Compute all batch sizes of a run from any subset of them, and check them against rules of thumb.
+
+    Language models (--algo grpo, --algo rloo) have flags of their own: see rollshape plan --algo grpo --help.
+    """
 
     env: Annotated[str | None, "environment id, to determine spaces, episode length and memory"] = None
     diagram: Annotated[Literal["text", "mermaid", "svg"] | None, "print a diagram instead of the table"] = None
@@ -21,6 +26,11 @@ class PlanArgs(Request, CommonArgs):
 
 
 def run(argv: Sequence[str]) -> None:
+    if _algorithm(argv) in COMPLETION_ALGORITHMS:
+        from rollshape.cli import plan_completions
+
+        plan_completions.run(argv)
+        return
     args = parse(PlanArgs, "plan", argv)
     if args.explain is not None:
         _explain(args.explain, as_json=args.json)
@@ -40,6 +50,13 @@ def run(argv: Sequence[str]) -> None:
         from rollshape.cli.output import show_plan
 
         show_plan(result)
+
+
+def _algorithm(argv: Sequence[str]) -> str | None:
+    """Return the value of --algo, which decides what the other flags are."""
+    joined = [token.partition("=")[2] for token in argv if token.startswith("--algo=")]
+    apart = [value for flag, value in pairwise(argv) if flag == "--algo"]
+    return next(iter(joined + apart), None)
 
 
 def _with_environment(request: Request, env: str) -> Request:

@@ -15,6 +15,7 @@ from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
 from rollshape.geometry.dialects.translate import NO_COUNTERPART
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+from rollshape.geometry.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ def run(argv: Sequence[str]) -> None:
         "" if plan.num_updates is None else f", {plan.num_updates:,} updates, {plan.gradient_steps:,} gradient steps"
     )
     print(
-        f"# {args.to} will run {plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} samples per update, in "
+        f"# {args.to} will run {_describe_rollout(plan)} per update, in "
         f"minibatches of {plan.minibatch_size:,}, {plan.num_epochs:,} epochs{updates}",
         file=sys.stderr,
     )
@@ -61,6 +62,13 @@ def run(argv: Sequence[str]) -> None:
     for line in result.notes:
         print(f"# note: {line}", file=sys.stderr)
     show_findings((finding for finding in plan.findings if finding.rule == "remainder"), to_stderr=True)
+
+
+def _describe_rollout(plan: Plan) -> str:
+    sizes = plan.completions
+    if sizes is None:
+        return f"{plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} samples"
+    return f"{sizes.num_prompts:,} prompts × {sizes.num_generations:,} generations = {plan.rollout_size:,} completions"
 
 
 def as_yaml(config: Mapping[str, Any], indent: str = "") -> str:

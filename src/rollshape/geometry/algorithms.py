@@ -30,7 +30,7 @@ class AlgorithmRules:
         return not self.uses_gae and not self.uses_replay
 
 
-RULES: dict[Algo, AlgorithmRules] = {
+RULES: dict[str, AlgorithmRules] = {
     "ppo": AlgorithmRules(default_epochs=4),
     "ppo-ewma": AlgorithmRules(default_epochs=4, averages_network=True),
     "a2c": AlgorithmRules(full_batch=True),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import REPLAY_ALGORITHMS, RULES, Algo
 from rollshape.geometry.calls import check_arguments
+from rollshape.geometry.completions import COMPLETION_ALGORITHMS, CompletionAlgo, CompletionSizes
 from rollshape.geometry.fields import new_record
 from rollshape.geometry.memory import Memory, check_memory, fits, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
@@ -47,7 +48,7 @@ class Plan:
     epoch omits `dropped` samples (0 unless a remainder was accepted), and its last minibatch may have another size.
     """
 
-    algo: Algo
+    algo: Algo | CompletionAlgo
     num_envs: int
     num_steps: int
     gae_window: int
@@ -69,6 +70,7 @@ class Plan:
     chosen: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
     replay: ReplayPlan | None = None
+    completions: CompletionSizes | None = None  # of a language model trainer
     memory: Memory | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -93,10 +95,11 @@ class Plan:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready values; the fields of `replay` are at the top level."""
+        """Return the plan as JSON-ready values; the fields of `replay` and `completions` are at the top level."""
         document = {field.name: getattr(self, field.name) for field in fields(self)}
-        replay = document.pop("replay")
+        replay, completions = document.pop("replay"), document.pop("completions")
         document.update(vars(replay) if replay else {})
+        document.update(asdict(completions) if completions else {})
         document["chosen"], document["repaired"] = list(self.chosen), list(self.repaired)
         document["findings"] = [finding.to_dict() for finding in self.findings]
         document["memory"] = self.memory.to_dict() if self.memory else None
@@ -109,6 +112,9 @@ class Plan:
         replay_fields = [field.name for field in fields(ReplayPlan)]
         if all(name in document for name in replay_fields):
             values["replay"] = ReplayPlan(**{name: document[name] for name in replay_fields})
+        completion_fields = [field.name for field in fields(CompletionSizes)]
+        if all(name in document for name in completion_fields):
+            values["completions"] = CompletionSizes(**{name: document[name] for name in completion_fields})
         memory = document.get("memory")
         values["memory"] = Memory.from_dict(memory) if memory else None
         values["findings"] = tuple(Finding.from_dict(finding) for finding in document.get("findings", ()))
@@ -119,7 +125,14 @@ class Plan:
 
 @check_arguments
 def plan(request: Request | None = None, /, **changes: Any) -> Plan:
-    """Plan a run from any subset of the fields of `Request`: `plan(num_envs=16, num_steps=16)`."""
+    """Plan a run from any subset of the fields of `Request`: `plan(num_envs=16, num_steps=16)`.
+
+    With `algo="grpo"` or `"rloo"`, the fields are those of `CompletionRequest` (language models).
+    """
+    if changes.get("algo") in COMPLETION_ALGORITHMS:
+        from rollshape.geometry.completion_plan import plan_completions
+
+        return plan_completions(**changes)
     _check_product(request, changes)
     request = new_record(Request, request, changes)
     if RULES[request.algo].uses_replay:

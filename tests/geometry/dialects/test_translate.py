@@ -78,6 +78,8 @@ def test_there_and_back(recipe: Recipe, here: str, there: str) -> None:
         first, last = (read(config, DIALECTS[here]).recipe.hyper for config in (start, coming.config))
         for concept in both & set(recipe.hyper) & set(first):
             assert last[concept] == pytest.approx(first[concept], rel=1e-9), concept
+    if {here, there} == {"baselines_ppo1", "pufferlib4"}:
+        return  # minibatches of one are multiples of N, of the other of T: the nearest size may alternate
     again = translate(coming.config, here, there)
     assert again.config == going.config, "after the first loss nothing more is lost"
 

@@ -34,6 +34,9 @@ class Shuffle(StrEnum):
     TRAJECTORIES = "whole trajectories, reshuffled each epoch"
     REPLAY = "sampled from a replay buffer"
     PRIORITY = "segments sampled by advantage, no full pass over the data"
+    COMPLETIONS_EACH_EPOCH = "single completions, reshuffled each epoch"
+    COMPLETIONS_ONCE = "single completions, shuffled once for all epochs"
+    COMPLETIONS_IN_ORDER = "no shuffling: completions in the order of their prompts"
 
 
 class Normalization(StrEnum):
@@ -42,6 +45,7 @@ class Normalization(StrEnum):
     MINIBATCH = "per minibatch"
     ROLLOUT = "over the rollout"
     OFF = "off by default"
+    GROUP = "over the completions of a prompt"
 
 
 class TimeLimit(StrEnum):
@@ -52,6 +56,7 @@ class TimeLimit(StrEnum):
     TERMINAL = "treated as termination, no bootstrapping"
     MASKED = "the step is masked out"
     IGNORED = "ignored: the return continues into the next episode"
+    COMPLETION = "a completion of maximum length is scored as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ SHAPE_CONCEPTS = frozenset(
         "num_envs", "workers", "envs_per_worker", "num_steps", "rollout_size", "minibatch_size", "num_minibatches",
         "trajectories", "minibatch_per_env", "num_epochs", "total_timesteps", "num_updates", "vector_steps",
         "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
+        "num_prompts", "num_generations", "prompts_per_minibatch", "microbatch_size", "gradient_accumulation_steps",
+        "steps_per_generation", "world_size", "optimizer_steps",
     }
 )  # fmt: skip
 OVERRIDE = "num_envs argument"  # in the input of `parse`, in addition to the concepts
@@ -108,6 +115,7 @@ class Dialect:
     name: ClassVar[str]
     library: ClassVar[str]
     version: ClassVar[str]  # of the library's source that was read
+    proof: ClassVar[str] = ""  # file in tests/peers that trains with the library and compares its counts with ours
     keys: ClassVar[tuple[Key, ...]]
     remainder: ClassVar[Remainder]
     remainder_detail: ClassVar[str]
@@ -144,6 +152,11 @@ class Dialect:
     def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:  # noqa: ARG002
         """Return (algorithm, the reason) if other keys of a config show it; most libraries have no such keys."""
         return None
+
+    @property
+    def own_proof(self) -> str:
+        """The proof of this dialect itself; that of a dialect which it extends is only one of their common keys."""
+        return str(vars(type(self)).get("proof", ""))
 
     @property
     def shape_keys(self) -> tuple[Key, ...]:
@@ -356,7 +369,10 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_RANGES = {"gamma": UNIT, "gae_lambda": UNIT, "entropy_coef": FINITE, "value_coef": NOT_NEGATIVE}
+_RANGES = {
+    "gamma": UNIT, "gae_lambda": UNIT, "entropy_coef": FINITE, "value_coef": NOT_NEGATIVE,
+    "kl_loss_coef": NOT_NEGATIVE, "kl_reward_coef": NOT_NEGATIVE,
+}  # fmt: skip
 
 
 def check_range(key: Key, value: float) -> float:

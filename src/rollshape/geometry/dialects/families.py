@@ -215,10 +215,10 @@ def _planned(dialect: Dialect) -> str:
 
 
 def _dialects_of(dialect: Dialect) -> list[Dialect]:
-    from rollshape.geometry.dialects.registry import DIALECTS
+    from rollshape.geometry.dialects.registry import ALL_DIALECTS
 
     library = dialect.name.partition(":")[0]
-    return [other for other in DIALECTS.values() if other.name.partition(":")[0] == library]
+    return [other for other in ALL_DIALECTS.values() if other.name.partition(":")[0] == library]
 
 
 def _elsewhere(algorithm: NamedAlgorithm, dialect: Dialect) -> str:

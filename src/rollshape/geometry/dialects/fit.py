@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -10,10 +11,11 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key, is_number
+from rollshape.geometry.dialects.language import CompletionRecipe
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.dialects.registry import DIALECTS, resolve
+from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
@@ -22,8 +24,13 @@ from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import POSITIVE
 
 _MINIBATCH = ("minibatch_size", "num_minibatches", "trajectories")
-_ADDED = (*_MINIBATCH, "workers")  # to a config that does not contain them, even if the library has no default
-_BUDGET = frozenset({"total_timesteps", "num_updates", "vector_steps"})
+_ADDED = (
+    *_MINIBATCH,
+    "workers",
+    "steps_per_generation",
+    "microbatch_size",
+)  # to a config that does not contain them, even if the library has no default
+_BUDGET = frozenset({"total_timesteps", "num_updates", "vector_steps", "optimizer_steps"})
 _ENVIRONMENTS = frozenset({"num_envs", "workers", "envs_per_worker"})
 
 
@@ -53,11 +60,13 @@ class Fit:
         """Return the batch configuration in the library's names, formatted for a training log."""
         sizes = self.dialect.emit(self.after)
         rows = []
+        leaves = Counter(key.leaf for key in self.dialect.shape_keys)
         for key in self.dialect.shape_keys:
             value = sizes.get(key.concept)
             if value is not None and key.concept not in _BUDGET:
                 chosen = self.reason and key.concept in _MINIBATCH
-                rows.append((key.leaf, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
+                name = key.leaf if leaves[key.leaf] == 1 else key.name
+                rows.append((name, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
         position = next((i for i, row in enumerate(rows) if row[0] in _minibatch_leaves(self.dialect)), len(rows))
         if not any(key.concept == "rollout_size" for key in self.dialect.shape_keys):
             rows.insert(position, (self.dialect.rollout_name, str(self.after.rollout_size)))
@@ -85,7 +94,7 @@ def fit(
     `file` is the path of the config, whose name may say which algorithm it is for.
     """
     library = resolve(dialect, values, key=key, file=file)
-    config = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS, hyper=False, file=file)
+    config = read(values, library, num_envs=num_envs, key=key, candidates=ALL_DIALECTS, hyper=False, file=file)
     before = replace(config.recipe, hyper=_learning_rate(config, library))
     after, reason = _make_valid(library, before)
     plan = predict(library, after, "auto" if reason else "user")
@@ -113,6 +122,8 @@ def _make_valid(library: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
     """Return the nearest recipe that the library accepts without dropping samples, and why the minibatch changed."""
     if _is_valid(library, recipe):
         return recipe, ""
+    if isinstance(recipe, CompletionRecipe):
+        return library.adapt(recipe), "nearest legal sizes"
     rollout, size = recipe.rollout_size, recipe.minibatch_size
     if library.uses_count:
         count = nearest_divisor(rollout, min(recipe.num_minibatches, rollout))

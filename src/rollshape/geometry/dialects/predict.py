@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Shuffle
+from rollshape.geometry.dialects.language import CompletionRecipe, LanguageDialect, predict_completions
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import surrounding_divisors
 from rollshape.geometry.memory import on_policy_memory
@@ -19,6 +20,8 @@ _ROLLSHAPE_RULES = ("remainder", "lr-minibatch", "budget-rounding")  # specific 
 
 def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") -> Plan:
     """Return the plan that the library runs; raise a RequestError with its message if it rejects the recipe."""
+    if isinstance(dialect, LanguageDialect) and isinstance(recipe, CompletionRecipe):
+        return predict_completions(dialect, recipe)
     refusal = dialect.problem(recipe)
     if refusal:
         raise refusal_error(dialect, recipe, refusal)

@@ -115,6 +115,8 @@ def _convert(entry: Key, value: Any) -> Any:
             given = short_repr(value)
             raise RequestError("choice", f"{entry.name} must be true or false, got {given}.", "Write true or false.")
         return value
+    if isinstance(entry.default, float) and is_number(value):
+        return value
     if entry.whole or isinstance(entry.default, int) or entry.default == "auto":
         return None if is_unset else whole_number(entry.name, value, least=0, most=MOST_TIMESTEPS)
     return value if isinstance(value, (str, Mapping)) else short_repr(value)  # the name of a schedule, or its options

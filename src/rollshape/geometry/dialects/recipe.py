@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rollshape.geometry.algorithms import Algo
+from rollshape.geometry.completions import CompletionAlgo
 
 HYPERPARAMETERS = {
     "learning_rate": "Adam learning rate",
@@ -18,6 +19,9 @@ HYPERPARAMETERS = {
     "max_grad_norm": "maximum global gradient norm",
     "target_kl": "KL divergence that stops an update early",
     "adaptive_kl": "target KL divergence of an adaptive learning rate",
+    "kl_loss_coef": "coefficient of the KL divergence from the reference model, in the loss",
+    "kl_reward_coef": "coefficient of the KL divergence from the reference model, in the reward",
+    "data_epochs": "passes over the dataset of prompts",
 }
 
 
@@ -40,7 +44,7 @@ class Recipe:
     total_timesteps: int | None = None
     num_updates: int | None = None
     refusal: str = ""
-    algo: Algo = "ppo"
+    algo: Algo | CompletionAlgo = "ppo"
     bootstraps: bool = True  # from the value function at a time limit
     hyper: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # by key name; specific to the dialect

@@ -31,6 +31,7 @@ class RlGames(Dialect):
     name = "rl_games"
     library = "rl_games PPO"
     version = "1.6.5"
+    proof = "test_rl_games.py"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("num_actors", "num_envs"),
         Key("horizon_length", "num_steps"),
@@ -38,7 +39,7 @@ class RlGames(Dialect):
         Key("minibatch_size_per_env", "minibatch_per_env"),
         Key("mini_epochs", "num_epochs"),
         Key("max_epochs", "num_updates"),
-        Key("max_frames", "total_timesteps"),
+        Key("max_frames", "total_timesteps", aliases=("max_steps",)),
         Key("seq_length", EXTRA, SEQ_LENGTH),
         Key(_CENTRAL, EXTRA, whole=True),
         Key("learning_rate", "learning_rate"),
@@ -74,6 +75,8 @@ class RlGames(Dialect):
     algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"a2cdiscrete", "a2ccontinuous"}
     notes: ClassVar[tuple[str, ...]] = (
         "a multi-agent environment multiplies the rollout size by its agents: count each agent as an environment",
+        "2.0.0 (unreleased) has the same keys, sizes and rules; it also takes max_steps for max_frames (1.6.5 raises "
+        "an error), and masks the reset steps of Gymnasium's next-step autoreset",
     )
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:

@@ -28,6 +28,7 @@ class RLlib(Dialect):
     name = "rllib"
     library = "RLlib PPO (new API stack)"
     version = "2.60.0"
+    proof = "test_rllib.py"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("num_env_runners", "workers", 2),
         Key("num_envs_per_env_runner", "envs_per_worker", 1),

@@ -24,6 +24,7 @@ class RslRl(Dialect):
     name = "rsl_rl"
     library = "RSL-RL PPO"
     version = "5.5.1"
+    proof = "test_rsl_rl.py"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("num_envs", "num_envs"),
         Key("num_steps_per_env", "num_steps"),

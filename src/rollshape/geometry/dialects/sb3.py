@@ -19,6 +19,7 @@ class SB3(Dialect):
     name = "sb3"
     library = "Stable-Baselines3 PPO"
     version = "2.9.2"
+    proof = "test_sb3.py"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("n_envs", "num_envs", 1),
         Key("n_steps", "num_steps", 2048),

@@ -29,6 +29,7 @@ class Skrl(Dialect):
     name = "skrl"
     library = "skrl PPO (torch)"
     version = "2.1.1"
+    proof = "test_skrl.py"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("num_envs", "num_envs"),
         Key("agent.rollouts", "num_steps", 16),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
+from rollshape.geometry.completions import CompletionSizes
 from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.language import check_algorithm, check_family, estimator_changes
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read, write
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
-from rollshape.geometry.dialects.registry import DIALECTS, resolve
+from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
 from rollshape.geometry.plan import Plan
 
@@ -58,7 +60,9 @@ def translate(
         return Translation(*translate_rrd(config, source, target, key))
     source_dialect = resolve(source, config, key=key, file=file)
     target_dialect = resolve(target, None, like=source_dialect)
-    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS, file=file)
+    check_family(source_dialect, target_dialect)
+    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=ALL_DIALECTS, file=file)
+    check_algorithm(parsed.recipe, source_dialect, target_dialect)
     before = predict(source_dialect, parsed.recipe)
     result = write(target_dialect.adapt(_effective_recipe(parsed.recipe, before)), target_dialect)
     after_config = read(result, target_dialect)
@@ -73,6 +77,7 @@ def translate(
     lost = (
         *_algorithm_changes(before, after, source_dialect, target_dialect),
         *changes,
+        *estimator_changes(parsed.recipe, after_config.recipe, source_dialect, target_dialect),
         *_budget_changes(before, after, source_dialect, target_dialect),
         *_hyper_changes(parsed.recipe, after_config.recipe, target_dialect),
         *_behavior_changes(parsed.behavior, after_config.behavior, source_dialect, target_dialect),
@@ -81,7 +86,8 @@ def translate(
         *_default_notes(parsed, source_dialect),
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, (*parsed.reading.algorithm_notes, *target_dialect.notes))
+    warnings = [finding.message for finding in before.findings if before.completions and finding.severity == "warn"]
+    return Translation(result, after, lost, (*warnings, *parsed.reading.algorithm_notes, *target_dialect.notes))
 
 
 def _algorithm_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
@@ -95,8 +101,7 @@ def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
-    for name in ("num_envs", "num_steps", "gae_window", "rollout_size", "minibatch_size", "num_epochs"):
-        old, new = getattr(before, name), getattr(after, name)
+    for name, old, new in _sizes(before, after):
         if old != new:
             yield f"{name}: {old:,} in {source.name}, {new:,} in {target.name}"
     old, new = before.gradient_steps_per_update, after.gradient_steps_per_update
@@ -112,11 +117,24 @@ def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) 
         )
 
 
+def _sizes(before: Plan, after: Plan) -> Iterator[tuple[str, int, int]]:
+    """Yield the sizes to compare, with their names."""
+    if before.completions is None or after.completions is None:
+        for name in ("num_envs", "num_steps", "gae_window"):
+            yield name, getattr(before, name), getattr(after, name)
+    else:
+        for field in fields(CompletionSizes):
+            yield field.name, getattr(before.completions, field.name), getattr(after.completions, field.name)
+    for name in ("rollout_size", "minibatch_size", "num_epochs"):
+        yield name, getattr(before, name), getattr(after, name)
+
+
 def _budget_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
+    unit = "timesteps" if before.completions is None else "completions"
     if before.num_updates is None and after.num_updates is not None:
-        yield f"budget: not in the config; {target.name} uses its default of {after.total_timesteps:,} timesteps"
+        yield f"budget: not in the config; {target.name} uses its default of {after.total_timesteps:,} {unit}"
     elif before.num_updates is not None and after.num_updates is None:
-        yield f"budget of {before.actual_timesteps:,} timesteps: {target.name} has no key for it"
+        yield f"budget of {before.actual_timesteps:,} {unit}: {target.name} has no key for it"
     elif before.num_updates != after.num_updates:
         yield f"num_updates: {before.num_updates:,} in {source.name}, {after.num_updates:,} in {target.name}"
     elif before.total_timesteps != after.total_timesteps:
