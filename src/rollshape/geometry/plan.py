@@ -45,6 +45,9 @@ class Plan:
     `gradient_steps = num_updates × gradient_steps_per_update`, and the latter is num_epochs × num_minibatches. GAE
     bootstraps after `gae_window` steps, which is num_steps except for libraries that use shorter trajectories. Each
     epoch omits `dropped` samples (0 unless a remainder was accepted), and its last minibatch may have another size.
+
+    Sizes are those of all `world_size` processes; `…_per_rank` are those of one. The rollout has num_envs × num_steps ×
+    num_agents samples. With a recurrent policy, minibatches consist of sequences of `seq_length` steps.
     """
 
     algo: Algo
@@ -60,6 +63,10 @@ class Plan:
     dropped: int = 0
     larger_minibatches: int = 0
     num_epochs: int
+    num_agents: int = 1
+    world_size: int = 1
+    recurrent: bool = False
+    seq_length: int | None = None
     total_timesteps: int | None = None
     actual_timesteps: int | None = None
     num_updates: int | None = None
@@ -82,7 +89,14 @@ class Plan:
             self.last_minibatch_size,
             self.dropped,
             self.larger_minibatches,
+            self.world_size,
         )
+
+    @property
+    def per_rank(self) -> dict[str, int]:
+        """The sizes of one process."""
+        names = ("num_envs", "rollout_size", "minibatch_size")
+        return {f"{name}_per_rank": getattr(self, name) // self.world_size for name in names}
 
     def attach_findings(self, findings: tuple[Finding, ...]) -> Plan:
         """Set the findings of a plan that was just created, and return it.
@@ -97,6 +111,7 @@ class Plan:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
         replay = document.pop("replay")
         document.update(vars(replay) if replay else {})
+        document.update(self.per_rank)
         document["chosen"], document["repaired"] = list(self.chosen), list(self.repaired)
         document["findings"] = [finding.to_dict() for finding in self.findings]
         document["memory"] = self.memory.to_dict() if self.memory else None

@@ -27,6 +27,11 @@ class Recipe:
     bootstraps (the same, except for Brax and PufferLib). `num_minibatches` counts full minibatches. `total_timesteps`
     is the requested budget, `num_updates` the number of rollouts that the library collects. If the library rejects the
     sizes, `refusal` is the reason, and the sizes are the nearest whole numbers.
+
+    All sizes are those of all processes together: each of `world_size` ranks has an equal part of the environments and
+    of every minibatch. Each environment has `num_agents` agents that share a policy, and a timestep is a step of one
+    agent. With a `recurrent` policy, `seq_length` is the length of the sequences that minibatches consist of; it is
+    None if the library cuts and pads them as it likes.
     """
 
     num_envs: int
@@ -37,10 +42,19 @@ class Recipe:
     gae_window: int
     total_timesteps: int | None = None
     num_updates: int | None = None
+    num_agents: int = 1
+    world_size: int = 1
+    recurrent: bool = False
+    seq_length: int | None = None
     refusal: str = ""
     hyper: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # by key name; specific to the dialect
 
     @property
     def rollout_size(self) -> int:
-        return self.num_envs * self.num_steps
+        return self.num_envs * self.num_steps * self.num_agents
+
+    @property
+    def minibatch_unit(self) -> int:
+        """The samples of which every minibatch contains a multiple: a sequence on each rank."""
+        return self.world_size * (self.seq_length or 1)

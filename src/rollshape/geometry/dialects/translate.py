@@ -14,9 +14,14 @@ from rollshape.geometry.dialects.reading import ParsedConfig, read, write
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
+from rollshape.geometry.dialects.sharing import FACTS, Ranks, rank_problem, receive
 from rollshape.geometry.plan import Plan
 
 NO_COUNTERPART = "no counterpart in"
+_SHAPE = (
+    "num_envs", "num_agents", "world_size", "num_steps", "seq_length", "gae_window", "rollout_size", "minibatch_size",
+    "num_epochs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,20 +51,34 @@ def translate(
     num_envs: int | None = None,
     key: str | None = None,
     strict: bool = False,
+    num_agents: int | None = None,
+    world_size: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> Translation:
     """Translate a config: `translate({"n_envs": 8, "n_steps": 128}, "sb3", "rl_games")`.
 
-    `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config. With
-    `strict`, a shape that the target cannot express is an error instead of an entry of `not_preserved`.
+    `num_envs` overrides or supplies the number of environments (of all `world_size` processes), `key` selects a level
+    of a nested config. With `strict`, a shape that the target cannot express is an error instead of an entry of
+    `not_preserved`. If only the target trains in several processes, `world_size` is their number.
     """
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
     source_dialect = resolve(source, config)
     target_dialect = resolve(target, None, like=source_dialect)
-    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS)
+    parsed = read(
+        config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS, num_agents=num_agents,
+        world_size=None if source_dialect.ranks is Ranks.ONE else world_size, recurrent=recurrent,
+        seq_length=seq_length,
+    )  # fmt: skip
     before = predict(source_dialect, parsed.recipe)
-    result = write(target_dialect.adapt(_effective_recipe(parsed.recipe, before)), target_dialect)
-    after_recipe = read(result, target_dialect).recipe
+    recipe = replace(_effective_recipe(parsed.recipe, before), world_size=world_size or parsed.recipe.world_size)
+    recipe = receive(target_dialect, recipe)
+    if (error := rank_problem(target_dialect, recipe)) is not None:
+        raise error
+    adapted = target_dialect.adapt(recipe)
+    result = write(adapted, target_dialect)
+    after_recipe = read(result, target_dialect, **_facts(adapted)).recipe
     after = predict(target_dialect, after_recipe)
     changes = tuple(_shape_changes(before, after, source_dialect, target_dialect))
     if strict and changes:
@@ -81,16 +100,25 @@ def translate(
     return Translation(result, after, lost, target_dialect.notes)
 
 
+def _facts(recipe: Recipe) -> dict[str, Any]:
+    """Return what a run has and a config need not contain."""
+    return {name: getattr(recipe, name) for name in FACTS if getattr(recipe, name) not in (1, False)}
+
+
 def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
     """Return the recipe with the minibatch size that the source really uses (SB3 accepts one above the rollout)."""
     return replace(recipe, minibatch_size=plan.minibatch_size)
 
 
+def _number(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
+
+
 def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
-    for name in ("num_envs", "num_steps", "gae_window", "rollout_size", "minibatch_size", "num_epochs"):
+    for name in _SHAPE:
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            yield f"{name}: {old:,} in {source.name}, {new:,} in {target.name}"
+            yield f"{name}: {_number(old)} in {source.name}, {_number(new)} in {target.name}"
     old, new = before.gradient_steps_per_update, after.gradient_steps_per_update
     if old != new:
         yield f"gradient steps per update: {old:,} in {source.name}, {new:,} in {target.name}"

@@ -1,0 +1,134 @@
+"""Agents, processes and sequences: how each library counts them, and how its sizes become those of all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.divisors import nearest_divisor, surrounding_multiples
+
+if TYPE_CHECKING:
+    from rollshape.geometry.dialects.base import Dialect
+
+
+class Agents(StrEnum):
+    """How the agents of a multi-agent environment enter the rollout."""
+
+    MULTIPLY = "multiply the rollout: N·T·agents samples, one policy for all"
+    ENVIRONMENTS = "each agent counts as an environment"
+    SEPARATE = "each agent has a rollout and an optimizer of its own"
+
+
+class Ranks(StrEnum):
+    """What the sizes of a config mean if several processes train together."""
+
+    ONE = "not supported: one process trains"
+    PER_RANK = "sizes are those of one process; gradients are averaged over all"
+    GLOBAL = "sizes are those of all processes, which divide them evenly"
+
+
+class Recurrence(StrEnum):
+    """What the minibatches of a recurrent policy consist of."""
+
+    NONE = "not supported"
+    SEQUENCES = "whole sequences of a configured length, which divides num_steps"
+    ENVIRONMENTS = "whole environments: all their steps of the rollout"
+    PADDED = "any number of samples: sequences are cut at the edges of a minibatch and padded"
+
+
+FACTS = ("num_agents", "world_size", "recurrent", "seq_length")  # of a run; partly in the config, partly arguments
+
+
+def merge_facts(dialect: Dialect, sizes: dict[str, Any], config: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Add the facts of a run to the sizes of a config: those of the config, and the arguments, which override them."""
+    facts = {**config, **{name: value for name, value in given.items() if value is not None}}
+    if facts.get("seq_length") is not None:
+        facts["recurrent"] = True
+    agents, world = facts.get("num_agents") or 1, facts.get("world_size") or 1
+    if agents > 1 and dialect.agents is Agents.ENVIRONMENTS:
+        raise RequestError(
+            "num-agents",
+            f"In {dialect.name}, each agent counts as an environment; the sizes do not depend on num_agents {agents:,}.",
+            f"Leave num_agents out; num_envs is the number of environments × {agents:,} agents.",
+        )
+    if facts.get("recurrent") and dialect.recurrence is Recurrence.NONE:
+        raise RequestError(
+            "recurrent",
+            f"Rollshape knows no recurrent policy of {dialect.name}.",
+            "Leave --recurrent and --seq-length out, or use another dialect.",
+        )
+    sizes.update(facts, num_agents=1 if dialect.agents is Agents.SEPARATE else agents, world_size=world)
+    for concept in dialect.per_rank if dialect.ranks is Ranks.PER_RANK else ():
+        if isinstance(sizes.get(concept), int):
+            sizes[concept] *= world
+
+
+def emit_per_rank(dialect: Dialect, recipe: Recipe) -> dict[str, Any]:
+    """Return the values of `dialect.emit` as the config contains them: per process, if the library counts so."""
+    sizes = dialect.emit(recipe)
+    for concept in dialect.per_rank if dialect.ranks is Ranks.PER_RANK else ():
+        if isinstance(sizes.get(concept), int):
+            sizes[concept] //= recipe.world_size
+    return sizes
+
+
+def receive(dialect: Dialect, recipe: Recipe) -> Recipe:
+    """Return the recipe of another library in this library's terms: its agents, processes and sequences."""
+    if dialect.agents is not Agents.MULTIPLY:
+        recipe = replace(recipe, num_envs=recipe.num_envs * recipe.num_agents, num_agents=1)
+    if dialect.ranks is Ranks.ONE:
+        recipe = replace(recipe, world_size=1)
+    if not recipe.recurrent or dialect.recurrence is Recurrence.NONE:
+        return replace(recipe, recurrent=False, seq_length=None)
+    return replace(recipe, seq_length=sequence_length(dialect, recipe.num_steps, recipe.seq_length))
+
+
+def sequence_length(dialect: Dialect, num_steps: int, configured: int | None) -> int | None:
+    """Return the length of the sequences of a recurrent policy."""
+    if dialect.recurrence is Recurrence.PADDED:
+        return None
+    return num_steps if dialect.recurrence is Recurrence.ENVIRONMENTS else configured or num_steps
+
+
+def with_whole_sequences(recipe: Recipe) -> Recipe:
+    """Return the recipe with the nearest sequence length that divides the steps of an environment."""
+    if recipe.seq_length is None or recipe.num_steps % recipe.seq_length == 0:
+        return recipe
+    return replace(recipe, seq_length=nearest_divisor(recipe.num_steps, recipe.seq_length))
+
+
+def rank_problem(dialect: Dialect, recipe: Recipe) -> RequestError | None:
+    """Return the error of a recipe whose environments cannot be divided among the processes, or None."""
+    n, world = recipe.num_envs, recipe.world_size
+    if world == 1:
+        return None
+    if dialect.ranks is Ranks.ONE:
+        return RequestError(
+            "world-size",
+            f"{dialect.name} trains in one process; {world:,} were requested.",
+            "Leave --gpus out, or translate the config to a library that trains in several processes.",
+        )
+    if n % world == 0:
+        return None
+    near = surrounding_multiples(n, world)
+    return RequestError(
+        "world-size",
+        f"{dialect.name}: {n:,} environments cannot be divided evenly among {world:,} processes.",
+        f"Use num_envs {' or '.join(f'{m:,} ({m // world:,} per process)' for m in near)}.",
+        [{"num_envs": m} for m in near],
+    )
+
+
+def find_outward(config: Mapping[str, Any], level: tuple[str, ...], *path: str) -> Any:
+    """Return the value at a path, searched from the level of the sizes outward; None if there is none."""
+    for depth in range(len(level), -1, -1):
+        value: Any = config
+        for part in (*level[:depth], *path):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None
