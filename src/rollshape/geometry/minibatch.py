@@ -60,10 +60,17 @@ def automatic_minibatch(rollout_size: int, unit: int = 1) -> Choice:
     return Choice(rollout_size, f"whole rollout: {number} {why}")
 
 
-def nearest_shapes(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
-    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first; perhaps none."""
-    shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
-    shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
+def nearest_shapes(
+    num_envs: int, num_steps: int, size: int, envs_step: int = 0, steps_step: int | None = 0
+) -> list[dict[str, Any]]:
+    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first; perhaps none.
+
+    The steps of N and T are computed from the size unless they are given; None keeps T.
+    """
+    shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, envs_step or cofactor(size, num_steps))]
+    if steps_step is not None:
+        step = steps_step or cofactor(size, num_envs)
+        shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, step)]
     rollout = num_envs * num_steps
 
     def distance(shape: tuple[int, int]) -> tuple[Fraction, bool]:
@@ -105,9 +112,7 @@ class Split:
         if unit == 1:
             return self
         size, last = self.minibatch_size * unit, self.last_minibatch_size * unit
-        return Split(
-            self.rollout_size * unit, size, self.num_minibatches, last, self.dropped * unit, self.larger, unit
-        )
+        return Split(self.rollout_size * unit, size, self.num_minibatches, last, self.dropped * unit, self.larger, unit)
 
     def sizes(self) -> list[int]:
         """Return the size of each minibatch, in order."""

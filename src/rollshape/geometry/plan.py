@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import REPLAY_ALGORITHMS, RULES, Algo
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.fields import new_record
+from rollshape.geometry.grain import Grain, in_global_sizes
 from rollshape.geometry.memory import Memory, check_memory, fits, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
 from rollshape.geometry.partition import MinibatchSource, partition_rollout
-from rollshape.geometry.request import REPLAY_SIZES, Request
+from rollshape.geometry.request import REPLAY_SIZES, SHARED_SIZES, Request
 from rollshape.geometry.rules import Finding, check_rules
-from rollshape.geometry.solve import check_size, consistent_alternative, solve_shape
+from rollshape.geometry.solve import Shape, check_size, complete_alternative, consistent_alternative, solve_shape
 from rollshape.geometry.values import MOST_TIMESTEPS
+
+_DEFAULTS = {field.name: field.default for field in fields(Request)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +143,23 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
     if RULES[request.algo].uses_replay:
         from rollshape.geometry.rrd import plan_replay
 
+        _refuse_fields(request, SHARED_SIZES, "on-policy algorithms", "Leave it out.")
         return plan_replay(request)
-    for name in ("preset", *REPLAY_SIZES):
-        if getattr(request, name) is not None:
-            raise RequestError(
-                "contradiction",
-                f"{name} belongs to RRD and SAC, not to {request.algo}.",
-                f"Leave it out, or use --algo {' or --algo '.join(REPLAY_ALGORITHMS)}.",
-            )
+    if any(getattr(request, name) != _DEFAULTS[name] for name in SHARED_SIZES):
+        return in_global_sizes(request, _plan_rollout, complete_alternative)
+    return _plan_rollout(request)
+
+
+def _refuse_fields(request: Request, names: tuple[str, ...], owner: str, fix: str) -> None:
+    for name in names:
+        if getattr(request, name) != _DEFAULTS[name]:
+            raise RequestError("contradiction", f"{name} belongs to {owner}, not to {request.algo}.", fix)
+
+
+def _plan_rollout(request: Request) -> Plan:
+    """Plan an on-policy run; the sizes of the request are those of all processes."""
+    fix = f"Leave it out, or use --algo {' or --algo '.join(REPLAY_ALGORITHMS)}."
+    _refuse_fields(request, ("preset", *REPLAY_SIZES), "RRD and SAC", fix)
     partition = partition_rollout(request, solve_shape(request))
     shape, split, epochs = partition.shape, partition.split, _num_epochs(request)
     result = Plan(
@@ -163,11 +175,15 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
         last_minibatch_size=split.last_minibatch_size,
         dropped=split.dropped,
         num_epochs=epochs,
+        num_agents=request.num_agents,
+        world_size=request.world_size,
+        recurrent=request.recurrent,
+        seq_length=request.seq_length or (shape.num_steps if request.recurrent else None),
         gradient_steps_per_update=epochs * split.num_minibatches,
         sample_reuse=epochs * (1 - split.dropped / shape.rollout_size),
         chosen=shape.chosen + (("num_epochs",) if request.num_epochs is None else ()),
         repaired=tuple(note for note in (shape.repaired, partition.repaired) if note),
-        memory=_memory(request, shape.num_envs, shape.num_steps, split.minibatch_size),
+        memory=_memory(request, shape, split.minibatch_size),
         **_budget(request.total_timesteps, shape.rollout_size, epochs * split.num_minibatches),
     )
     return result.attach_findings(check_rules(result, request))
@@ -180,19 +196,33 @@ def _check_product(request: Request | None, changes: Mapping[str, Any]) -> None:
         check_size(n, t)
 
 
-def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int) -> Memory:
-    """Estimate the memory; more than the machine has is an error that offers a smaller shape."""
-    memory = on_policy_memory(request, num_envs, num_envs * num_steps, minibatch_size)
-    n, t, smaller = num_envs, num_steps, memory
-    while not fits(smaller) and n * t > 1:
-        n, t = (n // 2, t) if n > 1 else (n, t // 2)
-        smaller = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
+def _memory(request: Request, shape: Shape, minibatch_size: int) -> Memory:
+    """Estimate the memory of one process; more than the machine has is an error that offers a smaller shape."""
+    grain, world = Grain.of(request), request.world_size
+
+    def estimate(shape: Shape, size: int) -> Memory:
+        return on_policy_memory(
+            request, shape.num_envs * shape.num_agents // world, shape.rollout_size // world, size // world
+        )
+
+    memory = estimate(shape, minibatch_size)
+    small, smaller = shape, memory
+    while not fits(smaller) and (small.num_envs > grain.envs or small.num_steps > grain.steps):
+        small = _half(small, grain)
+        smaller = estimate(small, _default_minibatch(request, small))
     alternative = {}
     if fits(smaller):
-        sizes = {"num_envs": n, "num_steps": t, "minibatch_size": _default_minibatch(request, n * t)}
-        alternative = consistent_alternative(request, sizes)
+        sizes = {"num_envs": small.num_envs, "num_steps": small.num_steps}
+        alternative = consistent_alternative(request, sizes | {"minibatch_size": _default_minibatch(request, small)})
     check_memory(memory, alternative)
     return memory
+
+
+def _half(shape: Shape, grain: Grain) -> Shape:
+    """Return half of the environments, or of the steps if there is only one (per process) left."""
+    if shape.num_envs > grain.envs:
+        return replace(shape, num_envs=max(1, shape.num_envs // 2 // grain.envs) * grain.envs)
+    return replace(shape, num_steps=max(1, shape.num_steps // 2 // grain.steps) * grain.steps)
 
 
 def _num_epochs(request: Request) -> int:
@@ -207,8 +237,10 @@ def _num_epochs(request: Request) -> int:
     return request.num_epochs or rules.default_epochs
 
 
-def _default_minibatch(request: Request, rollout_size: int) -> int:
-    return rollout_size if RULES[request.algo].full_batch else automatic_minibatch(rollout_size).size
+def _default_minibatch(request: Request, shape: Shape) -> int:
+    if RULES[request.algo].full_batch:
+        return shape.rollout_size
+    return automatic_minibatch(shape.rollout_size, Grain.of(request).minibatch_unit(shape.num_steps)).size
 
 
 def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, Any]:

@@ -91,6 +91,10 @@ class Request(RolloutSizes):
     preset: Annotated[RrdPreset | None, "RRD, SAC: recommended sizes; other flags override them"] = None
 
 
+# Of runs with several agents or processes, or with a recurrent policy.
+SHARED_SIZES = (
+    "num_agents", "world_size", "num_envs_per_rank", "minibatch_size_per_rank", "recurrent", "seq_length",
+)  # fmt: skip
 # Settings of a run that change its memory, under the names that they have there.
 MEMORY_SETTINGS = ("num_shards", "microbatch_size", "normalize_observations", "monitor_gradients", "target_kl")
 SUBSEQUENCE_SIZES = ("rrd_batch_size", "rrd_sample_size")

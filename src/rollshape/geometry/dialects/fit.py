@@ -212,8 +212,9 @@ def fit_config(
 
     >>> agent_cfg = rollshape.fit_config(agent_cfg, dialect="rl_games", num_envs=env.num_envs)
 
-    In a script that several processes run, give the `num_envs` of one process and no `world_size`, or the number of all
-    processes' environments and `world_size`. The input is not modified: the result is a copy (of the mappings that change) in which only invalid sizes differ.
+    The input is not modified: the result is a copy (of the mappings that change) in which only invalid sizes differ. In
+    a script that runs in several processes, give the environments of one process and no `world_size`, or those of all
+    processes and `world_size`.
     With `verbose`, print the batch configuration in the library's names.
     """
     result = fit(

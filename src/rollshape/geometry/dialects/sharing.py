@@ -52,7 +52,7 @@ def merge_facts(dialect: Dialect, sizes: dict[str, Any], config: Mapping[str, An
     if agents > 1 and dialect.agents is Agents.ENVIRONMENTS:
         raise RequestError(
             "num-agents",
-            f"In {dialect.name}, each agent counts as an environment; the sizes do not depend on num_agents {agents:,}.",
+            f"In {dialect.name}, each agent counts as an environment; num_agents {agents:,} has no meaning.",
             f"Leave num_agents out; num_envs is the number of environments × {agents:,} agents.",
         )
     if facts.get("recurrent") and dialect.recurrence is Recurrence.NONE:
