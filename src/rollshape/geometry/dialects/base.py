@@ -314,13 +314,15 @@ class Dialect:
 
     def problem(self, recipe: Recipe) -> str:
         """Return why the library rejects the recipe (its error message, if it has one), or an empty string."""
-        if recipe.refusal:
-            return recipe.refusal
+        return recipe.refusal or self.remainder_problem(recipe) or self.sequence_problem(recipe)
+
+    def remainder_problem(self, recipe: Recipe) -> str:
+        """Return the library's message if it refuses a remainder and there is one, or an empty string."""
         rollout, size = (n // recipe.world_size for n in (recipe.rollout_size, recipe.minibatch_size))
-        rest = rollout % (recipe.num_minibatches if self.uses_count else size)
+        rest = rollout % (recipe.num_minibatches if self.uses_count else max(1, size))
         if self.remainder is Remainder.REFUSE and rest:
             return self.remainder_detail.format(rollout=rollout, minibatch=size)
-        return self.sequence_problem(recipe)
+        return ""
 
     def sequence_problem(self, recipe: Recipe) -> str:
         """Return why the minibatches do not consist of whole sequences, or an empty string."""

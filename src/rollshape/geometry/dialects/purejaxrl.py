@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder
 
 
 class PureJaxRL(Dialect):
-    """A dict with upper-case keys; the number of minibatches must divide the rollout size."""
+    """A dict with upper-case keys; the number of minibatches must divide the rollout size.
+
+    ppo_rnn.py (`--recurrent`) trains on whole environments.
+    """
 
     name = "purejaxrl"
     library = "PureJaxRL ppo.py"
@@ -31,4 +35,5 @@ class PureJaxRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule = "linear to zero (ANNEAL_LR)"
     value_clip = "always clipped"
+    recurrence = Recurrence.ENVIRONMENTS
     other_keys = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

@@ -10,7 +10,7 @@ from rollshape.geometry.dialects.acme import Acme
 from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.baselines import BaselinesPPO1, BaselinesPPO2
 from rollshape.geometry.dialects.brax import Brax
-from rollshape.geometry.dialects.cleanrl import CleanRL, ManiSkill
+from rollshape.geometry.dialects.cleanrl import CleanRL, CleanRLMultiGPU, ManiSkill
 from rollshape.geometry.dialects.config import levels, score
 from rollshape.geometry.dialects.dopamine import Dopamine
 from rollshape.geometry.dialects.isaaclab import FLAVORS
@@ -32,9 +32,9 @@ ISAACLAB = "isaaclab"
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        SB3(), SBX(), CleanRL(), ManiSkill(), RlGames(), *FLAVORS, RslRl(), Skrl(), RLlib(), RLlibOld(), Brax(),
-        PureJaxRL(), Rejax(), Stoix(), TorchRL(), Tianshou(), SampleFactory(), PufferLib(), BaselinesPPO1(),
-        BaselinesPPO2(), Dopamine(), Acme(), Rollshape(),
+        SB3(), SBX(), CleanRL(), CleanRLMultiGPU(), ManiSkill(), RlGames(), *FLAVORS, RslRl(), Skrl(), RLlib(),
+        RLlibOld(), Brax(), PureJaxRL(), Rejax(), Stoix(), TorchRL(), Tianshou(), SampleFactory(), PufferLib(),
+        BaselinesPPO1(), BaselinesPPO2(), Dopamine(), Acme(), Rollshape(),
     )
 }  # fmt: skip
 NAMES = (*DIALECTS, ISAACLAB, "rrd")

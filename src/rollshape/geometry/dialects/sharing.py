@@ -29,6 +29,7 @@ class Ranks(StrEnum):
     ONE = "not supported: one process trains"
     PER_RANK = "sizes are those of one process; gradients are averaged over all"
     GLOBAL = "sizes are those of all processes, which divide them evenly"
+    LEARNERS = "batch and minibatch are those of one learner; environments belong to all"
 
 
 class Recurrence(StrEnum):
@@ -40,6 +41,7 @@ class Recurrence(StrEnum):
     PADDED = "any number of samples: sequences are cut at the edges of a minibatch and padded"
 
 
+UNKNOWN_AGENTS = "environment with an unknown number of agents"
 FACTS = ("num_agents", "world_size", "recurrent", "seq_length")  # of a run; partly in the config, partly arguments
 
 
@@ -49,6 +51,12 @@ def merge_facts(dialect: Dialect, sizes: dict[str, Any], config: Mapping[str, An
     if facts.get("seq_length") is not None:
         facts["recurrent"] = True
     agents, world = facts.get("num_agents") or 1, facts.get("world_size") or 1
+    if facts.get(UNKNOWN_AGENTS) and facts.get("num_agents") is None:
+        raise RequestError(
+            "num-agents",
+            f"{dialect.name} multiplies the rollout by the agents of {facts[UNKNOWN_AGENTS]}; their number is unknown.",
+            "Give it with --num-agents.",
+        )
     if agents > 1 and dialect.agents is Agents.ENVIRONMENTS:
         raise RequestError(
             "num-agents",
@@ -72,7 +80,7 @@ def emit_per_rank(dialect: Dialect, recipe: Recipe) -> dict[str, Any]:
     sizes = dialect.emit(recipe)
     for concept in dialect.per_rank if dialect.ranks is Ranks.PER_RANK else ():
         if isinstance(sizes.get(concept), int):
-            sizes[concept] //= recipe.world_size
+            sizes[concept] = -(-sizes[concept] // recipe.world_size)
     return sizes
 
 
@@ -112,7 +120,7 @@ def rank_problem(dialect: Dialect, recipe: Recipe) -> RequestError | None:
             f"{dialect.name} trains in one process; {world:,} were requested.",
             "Leave --gpus out, or translate the config to a library that trains in several processes.",
         )
-    if n % world == 0:
+    if n % world == 0 or dialect.ranks is Ranks.LEARNERS:
         return None
     near = surrounding_multiples(n, world)
     return RequestError(
