@@ -96,6 +96,13 @@ class Plan:
         )
 
     @property
+    def shape(self) -> str:
+        """The rollout as text: `64 × 32 = 2,048`, with the agents and processes if there are several."""
+        agents = f" × {self.num_agents:,} agents" if self.num_agents > 1 else ""
+        ranks = f" in {self.world_size:,} processes" if self.world_size > 1 else ""
+        return f"{self.num_envs:,} × {self.num_steps:,}{agents} = {self.rollout_size:,}{ranks}"
+
+    @property
     def per_rank(self) -> dict[str, int]:
         """The sizes of one process."""
         names = ("num_envs", "rollout_size", "minibatch_size")

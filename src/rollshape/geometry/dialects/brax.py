@@ -16,7 +16,7 @@ from rollshape.geometry.minibatch import Remainder
 class Brax(Dialect):
     """`batch_size` is a number of trajectories of `unroll_length`: M = batch_size·unroll_length, whatever num_envs is.
 
-    Each environment unrolls batch_size·num_minibatches/num_envs times per update; GAE ends with each unroll. The devices
+    Each environment unrolls batch_size·num_minibatches/num_envs times per update; GAE ends with each unroll. Devices
     share num_envs and batch_size, so their number must divide both.
     """
 

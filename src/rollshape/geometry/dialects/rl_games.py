@@ -139,8 +139,8 @@ class RlGames(Dialect):
             return f"the batch of {rollout} is not divisible by its minibatch_size {size}"
         if rollout % length:
             return f"Batch size must be divisible by sequence length ({rollout} % {length})"
-        if recipe.extra.get(_CENTRAL_RECURRENT) and size % length:
-            return f"its minibatch_size {size} is not divisible by seq_length {length}"
+        if recipe.extra.get(_CENTRAL_RECURRENT) and (size % length or recipe.num_steps % length):
+            return f"its minibatch_size {size} or horizon_length {recipe.num_steps} is not divisible by {length}"
         return ""
 
     def adapt(self, recipe: Recipe) -> Recipe:
@@ -149,8 +149,10 @@ class RlGames(Dialect):
         rollout = recipe.num_envs // recipe.world_size * recipe.num_steps
         central = self.extra(recipe, _CENTRAL)
         batch = rollout if central else rollout * recipe.num_agents
-        length = nearest.seq_length or gcd(self.extra(recipe, "seq_length") or SEQ_LENGTH, batch)
         is_recurrent = recipe.extra.get(_CENTRAL_RECURRENT, False)
+        wanted = self.extra(recipe, "seq_length") or SEQ_LENGTH
+        length = nearest_divisor(recipe.num_steps, wanted) if is_recurrent else gcd(wanted, batch)
+        length = nearest.seq_length or length
         nearest = replace(nearest, extra={self.prefix + "seq_length": length, _CENTRAL_RECURRENT: is_recurrent})
         if central:
             central = self._central_minibatch(nearest, central)

@@ -131,12 +131,16 @@ def rank_problem(dialect: Dialect, recipe: Recipe) -> RequestError | None:
     )
 
 
-def find_outward(config: Mapping[str, Any], level: tuple[str, ...], *path: str) -> Any:
-    """Return the value at a path, searched from the level of the sizes outward; None if there is none."""
+def find_outward(config: Mapping[str, Any], level: tuple[str, ...], *path: str, missing: Any = None) -> Any:
+    """Return the value at a path (nested, or one dotted key), searched from the level of the sizes outward."""
     for depth in range(len(level), -1, -1):
-        value: Any = config
-        for part in (*level[:depth], *path):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if value is not None:
-            return value
-    return None
+        for keys in dict.fromkeys((path, (".".join(path),))):
+            value: Any = config
+            for part in (*level[:depth], *keys):
+                value = value.get(part, _ABSENT) if isinstance(value, Mapping) else _ABSENT
+            if value is not _ABSENT:
+                return value
+    return missing
+
+
+_ABSENT = object()

@@ -60,10 +60,10 @@ class Stoix(Dialect):
     notes = ("actor and critic have separate optimizers, so the value coefficient has little effect",)
 
     def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
-        named = [find_outward(config, level, *path, "system_name") for path in ((), ("system",))]
-        levels = [find_outward(config, level, *path) for path in (("system",), ())]
-        has_chunk = any(isinstance(at, Mapping) and "recurrent_chunk_size" in at for at in (*levels, config))
-        return {"recurrent": has_chunk or any(str(name).startswith("rec_") for name in named)}
+        sections: tuple[tuple[str, ...], ...] = ((), ("system",))
+        names = [find_outward(config, level, *section, "system_name") for section in sections]
+        chunks = [find_outward(config, level, *section, "recurrent_chunk_size", missing="") for section in sections]
+        return {"recurrent": any(chunk != "" for chunk in chunks) or any(str(n).startswith("rec_") for n in names)}
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         sizes = dict(sizes)

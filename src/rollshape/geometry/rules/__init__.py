@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rollshape.errors import RequestError, did_you_mean
-from rollshape.geometry.rules import budget, enforced, minibatch, replay, resources, window  # noqa: F401 (they register)
+from rollshape.geometry.rules import (  # noqa: F401 (they register)
+    budget,
+    enforced,
+    minibatch,
+    replay,
+    resources,
+    sharing,
+    window,
+)
 from rollshape.geometry.rules.base import CHECKS, PAGES, Finding, Page, Severity
 
 if TYPE_CHECKING:
