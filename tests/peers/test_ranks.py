@@ -35,8 +35,8 @@ CONFIGS: dict[str, Config] = {
 }
 
 
-def train_together(library: str, config: Config) -> list[Config]:
-    """Return what each process counted."""
+def train_together(library: str, configs: list[Config]) -> list[list[Config]]:
+    """Return what each process counted, for each config."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,7 +47,7 @@ def train_together(library: str, config: Config) -> list[Config]:
         path = os.pathsep.join([str(TESTS), *sys.path])
         workers.append(
             subprocess.Popen(
-                [sys.executable, "-m", "peers.drivers.rank_worker", library, json.dumps(config)],
+                [sys.executable, "-m", "peers.drivers.rank_worker", library, json.dumps(configs)],
                 env={**os.environ, **ranks, **address, "PYTHONPATH": path},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -61,32 +61,34 @@ def train_together(library: str, config: Config) -> list[Config]:
             worker.kill()
     for worker, (_, errors) in zip(workers, outputs, strict=True):
         assert worker.returncode == 0, errors[-2000:]
-    return [json.loads(output.strip().splitlines()[-1]) for output, _ in outputs]
+    ranks = [json.loads(output.strip().splitlines()[-1]) for output, _ in outputs]
+    return [list(counted) for counted in zip(*ranks, strict=True)]
 
 
 @pytest.mark.parametrize("library", CONFIGS)
 def test_two_processes_share_each_gradient_step(library: str) -> None:
-    config = CONFIGS[library]
-    plan = predict(DIALECTS[library], read(config, DIALECTS[library], world_size=WORLD_SIZE).recipe)
-    counted = train_together(library, config)
-    for rank in counted:
-        assert rank["steps"] == [plan.gradient_steps_per_update] * plan.num_updates
-    both = [
-        [a + b for a, b in zip(*update, strict=True)]
-        for update in zip(*(rank["minibatches"] for rank in counted), strict=True)
-    ]
-    assert both == [plan.split.sizes() * plan.num_epochs] * plan.num_updates
-    assert plan.num_envs == WORLD_SIZE * config["num_envs"]
-    assert sum(both[0]) == plan.num_epochs * (plan.rollout_size - plan.dropped)
-    assert counted[0]["parameters"] == counted[1]["parameters"]
-
-
-@pytest.mark.parametrize("library", CONFIGS)
-def test_a_translation_to_two_processes_runs_the_same_batches(library: str) -> None:
     source = {"n_envs": 8, "n_steps": 6, "batch_size": 12, "n_epochs": 2, "n_timesteps": 96}
     translation = translate(source, "sb3", library, world_size=WORLD_SIZE)
+    counted, translated = train_together(library, [CONFIGS[library], translation.config])
+    check_shared(library, CONFIGS[library], counted)
+    check_shared(library, translation.config, translated)
     plan = translation.plan
     assert (plan.num_envs, plan.rollout_size, plan.minibatch_size, plan.num_updates) == (8, 48, 12, 2)
-    for rank in train_together(library, translation.config):
+    for rank in translated:
         assert rank["minibatches"] == [[6] * 4 * 2] * 2
         assert rank["steps"] == [8, 8]
+
+
+def check_shared(library: str, config: Config, counted: list[Config]) -> None:
+    """The minibatches of all processes add up to those of the plan, and all end with the same parameters."""
+    plan = predict(DIALECTS[library], read(config, DIALECTS[library], world_size=WORLD_SIZE).recipe)
+    for rank in counted:
+        assert rank["steps"] == [plan.gradient_steps_per_update] * plan.num_updates
+    together = [
+        [sum(sizes) for sizes in zip(*update, strict=True)]
+        for update in zip(*(rank["minibatches"] for rank in counted), strict=True)
+    ]
+    assert together == [plan.split.sizes() * plan.num_epochs] * plan.num_updates
+    assert plan.num_envs == WORLD_SIZE * config["num_envs"]
+    assert sum(together[0]) == plan.num_epochs * (plan.rollout_size - plan.dropped)
+    assert counted[0]["parameters"] == counted[1]["parameters"]

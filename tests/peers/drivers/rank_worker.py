@@ -1,4 +1,4 @@
-"""One of several processes that train together: `python -m peers.drivers.rank_worker LIBRARY CONFIG`.
+"""One of several processes that train together: `python -m peers.drivers.rank_worker LIBRARY CONFIGS`.
 
 RSL-RL and skrl start NCCL on CUDA devices as soon as WORLD_SIZE is above 1. Here they get gloo on the CPU; everything
 after that, from broadcasting the parameters to averaging the gradients, is theirs.
@@ -30,7 +30,12 @@ class AnyDevice(str):
 def use_gloo() -> None:
     """Replace the backend, and the choice of a CUDA device, before a library asks for them."""
     start = torch.distributed.init_process_group
-    torch.distributed.init_process_group = lambda *_, **options: start("gloo", **(options | {"backend": "gloo"}))
+
+    def start_once(*_: Any, rank: int, world_size: int, **__: Any) -> None:
+        if not torch.distributed.is_initialized():
+            start("gloo", rank=rank, world_size=world_size)
+
+    torch.distributed.init_process_group = start_once
     torch.cuda.set_device = lambda _: None
 
 
@@ -49,9 +54,12 @@ def train(library: str, config: dict[str, Any]) -> tuple[Any, list[torch.nn.Modu
 
 def main() -> None:
     use_gloo()
-    counted, modules = train(sys.argv[1], json.loads(sys.argv[2]))
-    parameters = [value.double().sum().item() for module in modules for value in module.parameters()]
-    print(json.dumps({"minibatches": counted.minibatches, "steps": counted.steps, "parameters": parameters}))
+    results = []
+    for config in json.loads(sys.argv[2]):
+        counted, modules = train(sys.argv[1], config)
+        parameters = [value.double().sum().item() for module in modules for value in module.parameters()]
+        results.append({"minibatches": counted.minibatches, "steps": counted.steps, "parameters": parameters})
+    print(json.dumps(results))
     torch.distributed.destroy_process_group()
 
 
