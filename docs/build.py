@@ -55,6 +55,9 @@ def _section(dialect: Dialect) -> str:
         f"**Shuffling**: {dialect.shuffle}.",
         f"**Advantage normalization**: {dialect.normalization}.",
         f"**Time limit**: {dialect.time_limit}.",
+        f"**Several processes**: {dialect.ranks}.",
+        f"**Several agents**: {dialect.agents}.",
+        f"**Recurrent policies**: {dialect.recurrence}.",
         *(f"{_capitalize(note)}." for note in dialect.notes),
     ]
     rows = ["| key | meaning | default | factor |", "|---|---|---|---|"]

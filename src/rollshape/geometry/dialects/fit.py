@@ -15,7 +15,7 @@ from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
-from rollshape.geometry.dialects.sharing import emit_per_rank, rank_problem, with_whole_sequences
+from rollshape.geometry.dialects.sharing import Ranks, emit_per_rank, rank_problem, with_whole_sequences
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
@@ -61,11 +61,17 @@ class Fit:
                 rows.append((key.leaf, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
         position = next((i for i, row in enumerate(rows) if row[0] in _minibatch_leaves(self.dialect)), len(rows))
         if not any(key.concept == "rollout_size" for key in self.dialect.shape_keys):
-            rows.insert(position, (self.dialect.rollout_name, str(self.after.rollout_size)))
+            rows.insert(position, (self.dialect.rollout_name, str(self._rollout_size())))
+        rows += [("num_agents", str(self.after.num_agents))] if self.after.num_agents > 1 else []
+        rows += [("world_size", str(self.after.world_size))] if self.after.world_size > 1 else []
         width = max(len(name) for name, _ in rows)
         return "\n".join(
             ["[INFO]: Batch configuration:", *(f"         {name:<{width}} = {value}" for name, value in rows)]
         )
+
+    def _rollout_size(self) -> int:
+        """Return the rollout size as the library counts it."""
+        return self.after.rollout_size // (self.after.world_size if self.dialect.ranks is Ranks.PER_RANK else 1)
 
 
 def _minibatch_leaves(dialect: Dialect) -> set[str]:
