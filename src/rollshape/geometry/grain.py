@@ -27,6 +27,8 @@ class Grain(NamedTuple):
     def of(cls, request: Request) -> Grain:
         """Return the granularity of a request."""
         length = request.seq_length
+        if request.world_size == 1 == request.num_agents and length is None and not request.recurrent:
+            return _PLAIN
         return cls(request.world_size, length or 1, request.num_agents, request.recurrent and length is None)
 
     def minibatch_unit(self, num_steps: int) -> int:
@@ -42,6 +44,7 @@ class Grain(NamedTuple):
         return lcm(self.steps, cofactor(factor, num_envs * self.agents))
 
 
+_PLAIN = Grain()
 Alternative = dict[str, Any]
 
 
@@ -53,12 +56,14 @@ def in_global_sizes(
     The alternatives of its errors are completed, because the nearest valid size of one kind may make others invalid,
     and are given in the names that were requested.
     """
-    request = replace(request, recurrent=request.recurrent or request.seq_length is not None)
     world = request.world_size
     requested = {name: getattr(request, f"{name}_per_rank") for name in ("num_envs", "minibatch_size")}
     sizes = {name: size * world for name, size in requested.items() if size is not None}
     both = [name for name in sizes if getattr(request, name) not in (None, "auto")]
-    plain = replace(request, **sizes, num_envs_per_rank=None, minibatch_size_per_rank=None)
+    changes: dict[str, Any] = sizes | {"num_envs_per_rank": None, "minibatch_size_per_rank": None} if sizes else {}
+    if request.seq_length is not None and not request.recurrent:
+        changes["recurrent"] = True
+    plain = replace(request, **changes) if changes else request
     try:
         _check_names(request, sizes)
         return make(plain)
@@ -66,8 +71,8 @@ def in_global_sizes(
         if error.rule not in _COMPLETED:
             raise
         whole = [complete(plain, near) for near in error.alternatives]
-        alternatives = [_named(near, list(sizes), both, world) for near in whole]
-        raise RequestError(error.rule, error.message, error.fix, alternatives) from None
+        error.alternatives = [_named(near, list(sizes), both, world) for near in whole]
+        raise
 
 
 _COMPLETED = ("contradiction", "divisibility", "recurrent", "rollout-split", "world-size")
@@ -96,11 +101,11 @@ def check_grain(request: Request) -> None:
     grain, n, t = Grain.of(request), request.num_envs, request.num_steps
     if n is not None and n % grain.envs:
         near = surrounding_multiples(n, grain.envs)
-        each = " or ".join(f"{size:,} ({size // grain.envs:,} per process)" for size in near)
+        choices = " or ".join(f"{size:,} ({size // grain.envs:,} per process)" for size in near)
         raise RequestError(
             "world-size",
             f"num_envs {n:,} cannot be divided evenly among {grain.envs:,} processes.",
-            f"Use num_envs {each}.",
+            f"Use num_envs {choices}.",
             [{"num_envs": size} for size in near],
         )
     if t is not None and t % grain.steps:

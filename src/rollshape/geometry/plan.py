@@ -97,10 +97,9 @@ class Plan:
 
     @property
     def shape(self) -> str:
-        """The rollout as text: `64 × 32 = 2,048`, with the agents and processes if there are several."""
+        """The rollout as text: `64 × 32 = 2,048`, with the agents if there are several."""
         agents = f" × {self.num_agents:,} agents" if self.num_agents > 1 else ""
-        ranks = f" in {self.world_size:,} processes" if self.world_size > 1 else ""
-        return f"{self.num_envs:,} × {self.num_steps:,}{agents} = {self.rollout_size:,}{ranks}"
+        return f"{self.num_envs:,} × {self.num_steps:,}{agents} = {self.rollout_size:,}"
 
     @property
     def per_rank(self) -> dict[str, int]:
@@ -213,6 +212,8 @@ def _memory(request: Request, shape: Shape, minibatch_size: int) -> Memory:
         )
 
     memory = estimate(shape, minibatch_size)
+    if fits(memory):
+        return memory
     small, smaller = shape, memory
     while not fits(smaller) and (small.num_envs > grain.envs or small.num_steps > grain.steps):
         small = _half(small, grain)

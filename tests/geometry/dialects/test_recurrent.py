@@ -120,7 +120,7 @@ def test_the_flag_says_what_a_config_cannot() -> None:
     config = {"NUM_ENVS": 6, "NUM_STEPS": 8, "NUM_MINIBATCHES": 4}
     assert fit_config(config, "purejaxrl", verbose=False) == config
     assert fit_config(config, "purejaxrl", verbose=False, recurrent=True)["NUM_MINIBATCHES"] == 3
-    with pytest.raises(RequestError, match="knows no recurrent policy of brax"):
+    with pytest.raises(RequestError, match="does not know how brax divides the sequences"):
         fit_config({"num_envs": 4, "unroll_length": 5}, "brax", verbose=False, recurrent=True)
 
 

@@ -68,7 +68,8 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
         gae_lambda=recipe.hyper.get("gae_lambda", 0.95),
     )
     general = [finding for finding in check_rules(result, request) if finding.rule not in _ROLLSHAPE_RULES]
-    return result.attach_findings((*_remainder_finding(dialect, recipe, split), *general))
+    special = (*_remainder_finding(dialect, recipe, split), *_unknown_ranks(dialect, recipe))
+    return result.attach_findings((*special, *general))
 
 
 def check_recipe(dialect: Dialect, recipe: Recipe) -> None:
@@ -131,6 +132,15 @@ def _remainder_finding(dialect: Dialect, recipe: Recipe, split: Split) -> tuple[
             {"remainder": rest, "dropped": split.dropped, "last_minibatch_size": split.last_minibatch_size},
         ),
     )
+
+
+def _unknown_ranks(dialect: Dialect, recipe: Recipe) -> tuple[Finding, ...]:
+    """Report that a config is for several processes, but does not contain their number."""
+    if recipe.world_size > 1 or not recipe.extra.get(dialect.prefix + "multi_gpu"):
+        return ()
+    message = f"multi_gpu is true, and {dialect.name} counts per process: these are the sizes of one process."
+    source = f"source code of {dialect.library} {dialect.version}"
+    return (Finding("world-size", "info", message, "Give the number of processes: --gpus.", source, {}),)
 
 
 def lost_samples(recipe: Recipe, dropped: int) -> str:

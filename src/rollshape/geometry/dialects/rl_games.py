@@ -162,8 +162,8 @@ class RlGames(Dialect):
         """Return the first of rl_games' checks that fails, in the order in which it makes them."""
         refusal = recipe.refusal or self.remainder_problem(recipe)
         central = self.extra(recipe, _CENTRAL)
-        if not refusal and central and (found := self._central_problem(recipe, central)):
-            return f"ValueError: central_value_config: {found}"
+        if not refusal and central and (reason := self._central_problem(recipe, central)):
+            return f"ValueError: central_value_config: {reason}"
         length, rollout = self.length(recipe), recipe.rollout_size // recipe.world_size
         if not refusal and rollout % length:
             return f"ValueError: Batch size must be divisible by sequence length ({rollout} % {length})"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.dialects.sharing import Ranks
+from rollshape.geometry.dialects.sharing import Ranks, find_outward
 from rollshape.geometry.minibatch import Remainder, Split
 
 DEFAULT_BATCH = 4000
@@ -66,6 +66,10 @@ class RLlib(Dialect):
         "squared value errors above vf_clip_param have no gradient; it is set to 1e10 to disable this",
         "the KL penalty is disabled (use_kl_loss: false), because no other library has one",
     )
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        sections: tuple[tuple[str, ...], ...] = ((), ("model",), ("model_config",))
+        return {"recurrent": any(find_outward(config, level, *section, "use_lstm") for section in sections)}
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         n = sizes.get("num_envs") or max(1, sizes["workers"]) * sizes["envs_per_worker"]

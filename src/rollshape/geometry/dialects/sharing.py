@@ -66,8 +66,8 @@ def merge_facts(dialect: Dialect, sizes: dict[str, Any], config: Mapping[str, An
     if facts.get("recurrent") and dialect.recurrence is Recurrence.NONE:
         raise RequestError(
             "recurrent",
-            f"Rollshape knows no recurrent policy of {dialect.name}.",
-            "Leave --recurrent and --seq-length out, or use another dialect.",
+            f"Rollshape does not know how {dialect.name} divides the sequences of a recurrent policy into minibatches.",
+            "Leave --recurrent and --seq-length out, or give the config of a feed-forward policy.",
         )
     sizes.update(facts, num_agents=1 if dialect.agents is Agents.SEPARATE else agents, world_size=world)
     for concept in dialect.per_rank if dialect.ranks is Ranks.PER_RANK else ():

@@ -67,7 +67,7 @@ class Skrl(Dialect):
     )
 
     def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
-        length = next((found for path in _LENGTHS if (found := find_outward(config, level, *path)) is not None), None)
+        length = next((value for path in _LENGTHS if (value := find_outward(config, level, *path)) is not None), None)
         name = str(find_outward(config, level, "agent", "class") or "")
         facts: dict[str, Any] = {"recurrent": name.upper().endswith("_RNN") or length is not None}
         return facts | ({} if length is None else {"seq_length": whole_number("sequence_length", length)})

@@ -97,7 +97,7 @@ def translate(
         *_default_notes(parsed, source_dialect),
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, target_dialect.notes)
+    return Translation(result, after, lost, (*_rank_notes(after, target_dialect), *target_dialect.notes))
 
 
 def _facts(recipe: Recipe) -> dict[str, Any]:
@@ -108,6 +108,17 @@ def _facts(recipe: Recipe) -> dict[str, Any]:
 def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
     """Return the recipe with the minibatch size that the source really uses (SB3 accepts one above the rollout)."""
     return replace(recipe, minibatch_size=plan.minibatch_size)
+
+
+def _rank_notes(plan: Plan, target: Dialect) -> Iterator[str]:
+    if plan.world_size > 1:
+        sizes = f"start {plan.world_size:,} processes (torchrun --nproc_per_node {plan.world_size})"
+        counts = {
+            Ranks.PER_RANK: f"the sizes are those of one process: {sizes}",
+            Ranks.GLOBAL: f"the sizes are those of all {plan.world_size:,} devices",
+            Ranks.LEARNERS: f"batch and minibatch are those of one of {plan.world_size:,} learners",
+        }
+        yield counts[target.ranks]
 
 
 def _number(value: int | None) -> str:

@@ -65,10 +65,10 @@ def recurrent(plan: Plan, _: Request) -> RuleResult | None:
     length = plan.seq_length
     if length is None:
         return None
-    each, total = plan.minibatch_size // length, plan.rollout_size // length
+    count, total = plan.minibatch_size // length, plan.rollout_size // length
     return RuleResult(
         "info",
-        f"A minibatch consists of {each:,} of the {total:,} sequences of {length:,} steps.",
+        f"A minibatch consists of {count:,} of the {total:,} sequences of {length:,} steps.",
         "Use a shorter seq_length or more environments for more independent sequences.",
-        {"seq_length": length, "sequences": total, "sequences_per_minibatch": each},
+        {"seq_length": length, "sequences": total, "sequences_per_minibatch": count},
     )
