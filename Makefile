@@ -58,7 +58,7 @@ $(PEERS)/ready: pyproject.toml constraints-peers.txt
 	@echo "setting up $(PEERS)"
 	$(PYTHON) -m venv --clear $(PEERS)
 	$(PEERS)/bin/python $(PIP) torch==2.13.0
-	$(PEERS)/bin/python $(PIP) -c constraints-peers.txt stable-baselines3 sbx-rl rl-games skrl rsl-rl-lib 'ray[rllib]' \
+	$(PEERS)/bin/python $(PIP) -c constraints-peers.txt stable-baselines3 sb3-contrib sbx-rl rl-games skrl rsl-rl-lib 'ray[rllib]' \
 		pytest pytest-xdist -e '.[envpool]'
 	@touch $@
 

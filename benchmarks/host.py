@@ -17,7 +17,7 @@ from rollshape.training.host_driver import HostDriver
 from rollshape.training.setup import new_driver, plan_run
 from rollshape.training.spec import Spec
 
-BAR, ROUNDS, UPDATES = 0.60, 40, 10
+BAR, ROUNDS, UPDATES = 0.75, 40, 10
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     assert isinstance(driver, HostDriver)
     state, env = driver.start(), driver.env
     driver.restore(None)
-    driver.compile(state)
+    driver.compile()
     step, actions = env.step, list[Values]()
 
     def recording_step(action: Values) -> HostStep:

@@ -15,7 +15,7 @@ from history import record, shape_ratios
 from rollshape.training.bench import bench
 
 SHAPES = ("4x128", "64x128", "512x16", "2048x16")
-AGAINST_SB3 = {"4x128": 25, "64x128": 8}  # how many times as fast it has to be
+AGAINST_SB3 = {"4x128": 30, "64x128": 10}  # how many times as fast it has to be
 UTILISATION = {"4x128": 0.20, "64x128": 0.30, "512x16": 0.30, "2048x16": 0.35}
 GROWING = ("64x32", "256x32", "1024x32", "4096x32")  # steps/s must not fall
 PEERS = Path(__file__).parents[1] / ".venv-peers" / "bin" / "python"

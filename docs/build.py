@@ -49,7 +49,9 @@ def dialects() -> str:
 
 def _section(dialect: Dialect) -> str:
     doc = " ".join((type(dialect).__doc__ or "").split())
+    named = [f"`{key}`" for key in (*dialect.algorithm_keys, *dialect.algorithm_hints)]
     facts = [
+        f"**Algorithm**: {dialect.algorithm}" + (f", named by {' or '.join(named)}." if named else "."),
         f"**Remainder** ({dialect.remainder}): {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
         f"**Budget**: rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
         f"**Shuffling**: {dialect.shuffle}.",

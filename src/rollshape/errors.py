@@ -54,9 +54,12 @@ class RunError(RollshapeError, RuntimeError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `Did you mean CartPole-v1? ` if a known name is similar, else an empty string; prefix it to a fix."""
+    """Return `Did you mean CartPole-v1? ` if a known name is similar, else an empty string; prefix it to a fix.
+
+    A known name is not the problem, and no other name is suggested for it.
+    """
     near = closest_name(name, known)
-    return f"Did you mean {near}? " if near else ""
+    return f"Did you mean {near}? " if near and near != name else ""
 
 
 def closest_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

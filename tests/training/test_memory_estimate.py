@@ -30,8 +30,8 @@ def test_planned_arrays_are_those_of_the_compiled_program(name: str) -> None:
     plan = plan_run(spec)
     assert plan.memory is not None
     driver = new_driver(spec, plan)
-    driver.compile(driver.start())
-    program: Any = getattr(driver, "_program", None) or getattr(driver, "_learn", None)
+    driver.compile()
+    program: Any = driver._program
     analysis = program.memory_analysis()  # of one shard
     driver.close()
     planned = sum(getattr(plan.memory, part) for part in (*WORK, *STATE))

@@ -14,12 +14,15 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.experimental import multihost_utils
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -43,11 +46,11 @@ Metrics = TypeVar("Metrics", bound=NamedTuple)
 
 
 def reserve_devices(count: int = 2) -> None:
-    """Give JAX `count` CPU devices. This has no effect once JAX has computed something."""
+    """Give JAX at least `count` CPU devices, and two. This has no effect once JAX has computed something."""
     config: Any = jax.config
     with contextlib.suppress(RuntimeError):
-        if config.jax_num_cpu_devices < count:
-            config.update("jax_num_cpu_devices", count)
+        if config.jax_num_cpu_devices < max(2, count):
+            config.update("jax_num_cpu_devices", max(2, count))
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,9 @@ class Parallel:
 
     def __init__(self, layout: Layout) -> None:
         count = layout.num_shards
-        reserve_devices(max(2, count))
-        devices = jax.local_devices()
-        if len(devices) < count:
-            raise RequestError(
-                "layout",
-                f"num_shards = {count} needs {count} JAX devices, but JAX is already running with {len(devices)}.",
-                f"Set JAX_NUM_CPU_DEVICES={count} before Python starts, or num_shards=1.",
-            )
+        reserve_devices(count)
         self.layout, self.num_shards = layout, count
-        self._mesh = Mesh(devices[:count], (AXIS,))
+        self._mesh = Mesh(_shard_devices(count), (AXIS,))
 
     def index(self) -> Array:
         """Return the index of this shard."""
@@ -208,12 +204,68 @@ class Parallel:
 
     def place(self, tree: Any, specs: Any) -> Any:
         """Move a tree to the devices that compute it."""
-        if self.num_shards > 1:  # through NumPy: a device compiles a program for every shape that it slices
+        if jax.process_count() > 1:
+            tree = self.fetch(tree)
+        elif self.num_shards > 1:  # through NumPy: a device compiles a program for every shape that it slices
             tree = jax.device_get(tree)
-        shardings = jax.tree.map(
+        shardings = self._shardings(specs)
+        if jax.process_count() == 1:
+            return jax.device_put(tree, shardings)
+        return jax.tree.map(lambda sharding, part: jax.tree.map(partial(_place_local, sharding), part), shardings, tree)
+
+    def fetch(self, tree: Any) -> Any:
+        """Return a tree as NumPy arrays, complete in every process; all processes must call this together."""
+
+        def one(x: Array) -> Any:
+            if not isinstance(x, Array) or x.is_fully_addressable or x.is_fully_replicated:
+                return jax.device_get(x)
+            return multihost_utils.process_allgather(x, tiled=True)
+
+        return jax.tree.map(one, tree)
+
+    def describe(self, tree: Any, specs: Any) -> Any:
+        """Return the shapes, dtypes and shardings that `place` gives to a tree, to compile for it."""
+
+        abstract: Any = jax.ShapeDtypeStruct
+
+        def describe_part(sharding: NamedSharding, part: Any) -> Any:
+            return jax.tree.map(lambda x: abstract(x.shape, x.dtype, sharding=sharding), part)
+
+        return jax.tree.map(describe_part, self._shardings(specs), tree)
+
+    def _shardings(self, specs: Any) -> Any:
+        return jax.tree.map(
             lambda spec: NamedSharding(self._mesh, spec), specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
         )
-        return jax.device_put(tree, shardings)
+
+
+def _shard_devices(count: int) -> list[jax.Device]:
+    """Return a device for each shard: the same number from each process, in the order of the processes."""
+    processes = jax.process_count()
+    if count % processes:
+        raise RequestError(
+            "layout",
+            f"num_shards = {count} is not a multiple of the {processes} processes.",
+            f"Use --num-shards {processes * max(1, count // processes)}.",
+        )
+    per_process, devices = count // processes, jax.devices()
+    local = [[device for device in devices if device.process_index == index] for index in range(processes)]
+    fewest = min(map(len, local))
+    if fewest < per_process:
+        raise RequestError(
+            "layout",
+            f"num_shards = {count} needs {per_process} JAX devices per process, but JAX is already running with "
+            f"{fewest}.",
+            f"Set JAX_NUM_CPU_DEVICES={per_process} before Python starts, or num_shards={processes * fewest}.",
+        )
+    return [device for each in local for device in each[:per_process]]
+
+
+def _place_local(sharding: NamedSharding, x: Any) -> Array:
+    """Place what this process computes of an array that is the same in all processes."""
+    array = np.asarray(x)
+    placed: Array = jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+    return placed
 
 
 def _masked_sum(values: Array, mask: Array | None) -> Array:
@@ -227,5 +279,6 @@ def _over_microbatches(sums: Callable[[Any], Array], samples: Any, size: int) ->
     if pieces == 1:
         return sums(samples)
     parts = jax.tree.map(lambda x: x.reshape(pieces, size, *x.shape[1:]), samples)
-    first = sums(jax.tree.map(lambda x: x[0], parts))
-    return jax.lax.scan(lambda total, part: (total + sums(part), None), first, jax.tree.map(lambda x: x[1:], parts))[0]
+    shape = jax.eval_shape(sums, jax.tree.map(lambda x: x[0], parts))
+    zero = jnp.zeros(shape.shape, shape.dtype)  # and not the first part's sums: they would be compiled twice
+    return jax.lax.scan(lambda total, part: (total + sums(part), None), zero, parts)[0]

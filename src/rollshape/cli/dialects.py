@@ -41,6 +41,8 @@ def describe(dialect: Dialect) -> dict[str, Any]:
         "name": dialect.name,
         "library": dialect.library,
         "version": dialect.version,
+        "algorithm": dialect.algorithm,
+        "algorithm_keys": ", ".join((*dialect.algorithm_keys, *dialect.algorithm_hints)),
         "keys": {key.name: _meaning(key.concept, key.scale, key.name, key.default) for key in dialect.keys},
         "remainder": dialect.remainder.value,
         "remainder_detail": dialect.remainder_detail.format(rollout="N·T", minibatch="M"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import types
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -41,9 +42,33 @@ def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
     values, unknown = parser.parse_known_args([_kebab(token) for token in argv])
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
-        hint = did_you_mean(unknown[0].split("=")[0], known)
+        hint = _hint(unknown[0].split("=")[0], known)
         raise RequestError("flags", f"Unknown argument {unknown[0]}.", f"{hint}See {parser.prog} --help.")
     return cls(**vars(values))
+
+
+_DEVICE = (
+    "JAX uses a GPU if a CUDA build is installed (pip install 'jax[cuda12]'); the environment variable JAX_PLATFORMS "
+    "selects another platform, such as JAX_PLATFORMS=cpu. "
+)
+_EXPLAINED = dict.fromkeys(("--device", "--cuda", "--gpu", "--use-gpu", "--use-cuda", "--no-cuda"), _DEVICE)
+
+
+def _hint(flag: str, known: Sequence[str]) -> str:
+    """Return what to use instead of an unknown flag; the names of other libraries have priority over similar ones."""
+    if flag in _EXPLAINED:
+        return _EXPLAINED[flag]
+    foreign = _foreign_flag(flag.lstrip("-").replace("-", "_").lower(), known)
+    return f"Did you mean {foreign}? " if foreign else did_you_mean(flag, known)
+
+
+def _foreign_flag(name: str, known: Sequence[str]) -> str:
+    """Return the flag for a key of another library: most libraries call a minibatch size `batch_size`."""
+    from rollshape.geometry.dialects import DIALECTS
+
+    keys = (key for dialect in DIALECTS.values() for key in dialect.keys)
+    flags = Counter("--" + key.concept.replace("_", "-") for key in keys if key.leaf.lower() == name)
+    return next((flag for flag, _ in flags.most_common() if flag in known), "")
 
 
 def _kebab(token: str) -> str:

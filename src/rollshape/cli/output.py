@@ -22,9 +22,9 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def console() -> Console:
+def console(*, to_stderr: bool = False) -> Console:
     """Return a console that neither highlights numbers nor wraps lines."""
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, stderr=to_stderr)
 
 
 def show_plan(plan: Plan) -> None:
@@ -40,9 +40,9 @@ def show_plan(plan: Plan) -> None:
     show_findings(plan.findings)
 
 
-def show_findings(findings: Iterable[Finding]) -> None:
+def show_findings(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:
     """Print findings with their fixes."""
-    out = console()
+    out = console(to_stderr=to_stderr)
     for finding in findings:
         color = _COLORS[finding.severity]
         out.print(f"[{color}]{finding.severity:<5}[/] {escape(finding.message)} [dim]\\[{finding.rule}][/dim]")

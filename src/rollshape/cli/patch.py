@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
 from rollshape.files import read_text, rewrite_text
 from rollshape.geometry.dialects import fit
+from rollshape.geometry.dialects.comments import review_comments
 from rollshape.geometry.dialects.yamlfile import edit
 from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
@@ -34,8 +36,9 @@ def run(argv: Sequence[str]) -> None:
     if args.config == "-":
         raise RequestError("flags", "patch cannot change stdin.", "Give a file.")
     file = parse_yaml(read_text(args.config), args.config)
-    result = fit(file.values, args.dialect, key=args.key, **args.facts())
+    result = fit(file.values, args.dialect, key=args.key, file=args.config, **args.facts())
     text = edit(file, result.edits, args.config) if result.edits else file.text
+    text, comments = review_comments(file.text, text, file.values, result.edits)
     diff = "\n".join(
         difflib.unified_diff(
             file.text.splitlines(), text.splitlines(), args.config, f"{args.config} (patched)", lineterm=""
@@ -49,12 +52,15 @@ def run(argv: Sequence[str]) -> None:
     if args.json:
         changes = {".".join(change.path): change.value for change in result.edits}
         document = {"changes": changes, "diff": diff, "written": write, "plan": result.plan.to_dict()}
-        print_json(document | {"reason": result.reason, "learning_rate": result.learning_rate_note()})
+        document |= {"reason": result.reason, "learning_rate": result.learning_rate_note()}
+        print_json(document | {"comments": list(comments), "notes": list(result.notes)})
         return
     print(diff or f"{args.config} is already valid.")
     print(result.block())
     if result.learning_rate_note():
         print(f"[INFO]: {result.learning_rate_note()}")
-    show_findings(finding for finding in result.plan.findings if finding.severity != "info")
+    show_findings((finding for finding in result.plan.findings if finding.severity != "info"), to_stderr=True)
+    for line in (*comments, *result.notes):
+        print(f"# {line}", file=sys.stderr)
     if result.edits:
         print("written" if write else "dry run, nothing written")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from rollshape.cli import FAILED, INTERRUPTED
+from rollshape.cli.device_flags import DeviceArgs, use_devices
 from rollshape.cli.env_flags import EnvArgs, calling_envs
 from rollshape.cli.flags import parse
+from rollshape.errors import RequestError
 from rollshape.files import output_directory
 from rollshape.geometry.fields import new_record
 from rollshape.geometry.values import Range
@@ -24,7 +27,7 @@ OPTIONS = ("out", "resume", "track", "keep_checkpoints", "env_timeout", "isolate
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainArgs(Spec, EnvArgs):
+class TrainArgs(Spec, DeviceArgs, EnvArgs):
     """Train a policy. Sizes that are not given are planned (`rollshape plan` shows how)."""
 
     out: Annotated[
@@ -54,15 +57,17 @@ def run(argv: Sequence[str]) -> int:
         print(f"preset from {preset.source}{missing}", file=sys.stderr)
     if args.num_seeds is not None:
         return _train_seeds(spec, args.num_seeds, args)
+    is_reporting = use_devices(args)
     from rollshape.training.run import train
 
     options: dict[str, Any] = {name: getattr(args, name) for name in OPTIONS}
-    if args.json:
+    if args.json or not is_reporting:
         from rollshape.cli.output import print_json
 
         with calling_envs(as_json=True):
             result = train(spec, on_note=_print_note, **options)
-        print_json(result.summary)
+        if is_reporting:
+            print_json(result.summary)
         return _exit_code(result)
     from rollshape.cli.output import show_plan
     from rollshape.cli.progress import ScoreLine, progress_bar
@@ -102,6 +107,10 @@ def _train_seeds(spec: Spec, num_seeds: int, args: TrainArgs) -> int:
     from rollshape.cli.seeds import run_seeds
     from rollshape.studies.engines.seed_worker import SeedOptions
 
+    if args.coordinator is not None:
+        raise RequestError(
+            "flags", "--num-seeds trains every seed in a process of its own.", "Omit --num-seeds or --coordinator."
+        )
     options = SeedOptions(**{field.name: getattr(args, field.name) for field in fields(SeedOptions)})
     return run_seeds(spec, num_seeds, options, resume=args.resume, as_json=args.json)
 
@@ -112,5 +121,5 @@ def _print_note(note: str) -> None:
 
 def _exit_code(result: Any) -> int:
     if result.status == "interrupted":
-        return INTERRUPTED + int(result.signal)
+        return INTERRUPTED + int(result.signal or signal.SIGTERM)  # without one: another process was interrupted
     return 0 if result.status == "done" else FAILED

@@ -34,7 +34,7 @@ def run(argv: Sequence[str]) -> None:
     if args.from_ is None or args.to is None:
         raise RequestError("flags", "translate needs --from and --to.", "`rollshape dialects` lists the names.")
     values = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config).values
-    result = translate(values, args.from_, args.to, key=args.key, strict=args.strict, **args.facts())
+    result = translate(values, args.from_, args.to, key=args.key, strict=args.strict, file=args.config, **args.facts())
     from rollshape.cli.output import print_json, show_findings
 
     if args.json:
@@ -58,7 +58,7 @@ def run(argv: Sequence[str]) -> None:
         print(f"# not preserved, {NO_COUNTERPART} {args.to}: {', '.join(untranslated)}", file=sys.stderr)
     for line in result.notes:
         print(f"# note: {line}", file=sys.stderr)
-    show_findings([finding for finding in plan.findings if finding.rule == "remainder"])
+    show_findings((finding for finding in plan.findings if finding.rule == "remainder"), to_stderr=True)
 
 
 def as_yaml(config: Mapping[str, Any], indent: str = "") -> str:

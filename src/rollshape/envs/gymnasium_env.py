@@ -335,6 +335,25 @@ def _find_spec(name: str) -> EnvSpec | None:
 def _creation_error(name: str, error: Exception) -> RequestError:
     from rollshape.envs.registry import FUNCTIONAL
 
-    hint = did_you_mean(name, [*gymnasium.registry, *FUNCTIONAL])
     text = str(error).split("\n")[0]
+    if isinstance(error, (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError)) and name in gymnasium.registry:
+        package = f"gymnasium[{group}]" if (group := _dependency_group(name)) else "the package that it names"
+        return RequestError("environment", f"Cannot create {name}: {text}", f"Install {package}{_in_envpool(name)}.")
+    hint = did_you_mean(name, [*gymnasium.registry, *FUNCTIONAL])
     return RequestError("environment", f"Cannot create {name}: {text}", f"{hint}Check the id, or install its extra.")
+
+
+def _dependency_group(name: str) -> str:
+    """Return Gymnasium's extra for an environment of its own, such as `mujoco`; the entry point contains its name."""
+    parts = str(gymnasium.registry[name].entry_point).partition(":")[0].split(".")
+    groups = {"mujoco": "mujoco", "box2d": "box2d", "toy_text": "toy-text", "classic_control": "classic-control"}
+    return next((groups[part] for part in parts if parts[0] == "gymnasium" and part in groups), "")
+
+
+def _in_envpool(name: str) -> str:
+    """Return a hint if EnvPool, which needs no further packages, is installed and has an environment of this id."""
+    try:
+        import envpool
+    except ImportError:
+        return ""
+    return f", or use envpool:{name}" if name in envpool.list_all_envs() else ""

@@ -164,7 +164,7 @@ class ProbedRun:
     @cached_property
     def _template(self) -> RunState:
         """A state of the structure that the checkpoints have."""
-        return self._driver.start()
+        return self._driver.template()
 
 
 def learns_from_replay(spec: Spec) -> bool:

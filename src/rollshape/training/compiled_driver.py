@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,8 +25,6 @@ from rollshape.training.streams import stream_key
 
 TIMING_PERIOD = 16  # updates after which one collection is repeated to time it
 
-Program = Callable[[RunState, Any, Any], tuple[RunState, UpdateMetrics]]
-
 
 class CompiledDriver(Driver):
     """Drives functional environments; `run` is pure in the state."""
@@ -36,7 +33,6 @@ class CompiledDriver(Driver):
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1, network: Any = None) -> None:
         super().__init__(spec, plan, env, interval, network)
-        self._program: Program | None = None
         self._collect_alone: Any = jax.jit(
             lambda state: _touch(self._collect(state, jax.tree.map(lambda key: key[0], self.update_keys(state, 1)))[1])
         )
@@ -49,16 +45,14 @@ class CompiledDriver(Driver):
         episodes = stagger_episodes(self.spec.stagger, env, episodes, stream_key(seed, "env", 2**31 - 1))
         return self.new_state(seed, jax.tree.map(jnp.copy, episodes))  # no buffer may be donated twice
 
-    def compile(self, state: RunState) -> None:
+    def _find_program(self, state: Any) -> Any:
         arguments = (state, np.int32(0), np.bool_(True))
-        self._program = find_or_compile(
+        return find_or_compile(
             self.program_key(self.env), lambda: jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
         )
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
-        if self._program is None:
-            self.compile(state)
-        assert self._program is not None
+        self.compile()
         if self._updates_until_timing <= 0:
             self._updates_until_timing = TIMING_PERIOD
             self._collect_seconds = self._time_collection(state)
@@ -72,7 +66,6 @@ class CompiledDriver(Driver):
 
     def _time_collection(self, state: RunState) -> float:
         """Return the seconds of one collection, whose result is discarded."""
-        assert self._program is not None
         if self.algorithm.uses_replay:  # a copy of the state would copy the replay buffer
             bare = state._replace(learner=self.algorithm.acting_state(state.learner))
             self._collect_alone(bare).block_until_ready()

@@ -3,8 +3,10 @@ environments, `host_driver` in Gymnasium's and EnvPool's."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from rollshape.algorithms.registry import new_algorithm
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
+from rollshape.training.distributed import from_first
 from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.monitor import GradientSignals, measure_signals, no_signals, plan_sampling
 from rollshape.training.normalization import (
@@ -31,6 +34,7 @@ from rollshape.training.normalization import (
     update_observations,
 )
 from rollshape.training.prng import fast_keys
+from rollshape.training.programs import make_room
 from rollshape.training.spec import Spec
 from rollshape.training.streams import Stream, stream_key, stream_keys
 
@@ -91,6 +95,8 @@ class Driver(ABC):
         self.algorithm = new_algorithm(spec, plan, env.observation, env.action, network)
         self.parallel, self.layout = self.algorithm.parallel, self.algorithm.parallel.layout
         self._has_built_in_network = network is None
+        self._program: Any = None
+        self.compile_s = 0.0
         self.monitored = plan_sampling(plan, self.layout.num_shards, interval) if spec.monitor_gradients else None
 
     def start(self) -> RunState:
@@ -102,9 +108,31 @@ class Driver(ABC):
     def initial_state(self, seed: Array) -> RunState:
         """Return the state before the first update."""
 
+    def template(self) -> RunState:
+        """Return a state of shapes and dtypes only, which needs no program; a caller's network has to be created."""
+        if not self._has_built_in_network:
+            return self.start()
+        state: RunState = jax.eval_shape(self.initial_state, np.uint32(self.spec.seed))
+        return state
+
+    def start_and_compile(self) -> RunState:
+        """Return the state before the first update; its program and that of `advance` are compiled at the same time."""
+        make_room()  # not while another thread is tracing
+        with ThreadPoolExecutor(1) as other_thread:
+            state = other_thread.submit(self.start)
+            self.compile()
+            return state.result()
+
+    def compile(self) -> None:
+        """Compile the program that `advance` needs, ahead of time."""
+        if self._program is None:
+            began = time.perf_counter()
+            self._program = self._find_program(self.parallel.describe(self.template(), STATE_SPEC))
+            self.compile_s = time.perf_counter() - began
+
     @abstractmethod
-    def compile(self, state: RunState) -> None:
-        """Compile the programs that `advance` needs, ahead of time."""
+    def _find_program(self, state: Any) -> Any:
+        """Return the compiled program for states like this one (shapes, dtypes and shardings)."""
 
     def program_key(self, *parts: Hashable) -> Hashable | None:
         """Return what determines the compiled program; None if it also depends on a network of the caller's.
@@ -152,6 +180,10 @@ class Driver(ABC):
         """Move the state to the devices that compute it."""
         placed: RunState = self.parallel.place(state, STATE_SPEC)
         return placed
+
+    def share(self, state: RunState) -> RunState:
+        """Return the first process's state in all processes."""
+        return state if jax.process_count() == 1 else self.place(from_first(self.parallel.fetch(state)))
 
     def policy(self, state: RunState) -> Policy:
         """Return the policy on one device, to use outside the shards."""

@@ -89,11 +89,11 @@ class HostDriver(Driver):
     def close(self) -> None:
         self.env.close()
 
-    def compile(self, state: RunState) -> None:
-        """Compile by the shapes of a rollout; the small programs that act are compiled by their first call."""
+    def _find_program(self, state: Any) -> Any:
+        """Return the program that learns; the small ones that act are compiled by their first call."""
         observation = self.env.observation
         last = np.zeros((self.plan.num_envs, *observation.shape), observation.dtype)
-        self._learn = find_or_compile(
+        return find_or_compile(
             self.program_key(self.env.observation, self.env.action, self.env.horizon),
             lambda: self._learn.lower(state, *self._place(self._blank, last)).compile(),
         )
@@ -104,13 +104,14 @@ class HostDriver(Driver):
         if self._lost_episodes:
             self._lost_episodes = False
             state = self._forget_episodes(state)
+        self.compile()
         rows, rollout_s, update_s = [], 0.0, 0.0
         for i in range(count):
             began = time.perf_counter()
             rollout, totals = self.collect(state)
             collected = time.perf_counter()
             state = state._replace(episodes=self.parallel.place(totals, BY_ENV))
-            state, metrics = self._learn(state, *self._place(rollout, self.env.current, i == count - 1))
+            state, metrics = self._program(state, *self._place(rollout, self.env.current, i == count - 1))
             rows.append(jax.device_get(metrics))  # waits for the result
             rollout_s, update_s = rollout_s + collected - began, update_s + time.perf_counter() - collected
         stacked: UpdateMetrics = jax.tree.map(lambda *parts: np.stack(parts), *rows)

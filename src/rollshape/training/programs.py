@@ -23,8 +23,7 @@ def find_or_compile(key: Hashable | None, compile_program: Callable[[], Any]) ->
     """Return the program with this key, compiled if this process does not have it; without a key it is not reused."""
     if key is not None and key in _programs:
         return _programs[key]
-    if len(_programs) >= MOST_PROGRAMS:
-        release_programs()
+    make_room()
     program = compile_program()
     trim_memory()
     if key is None:
@@ -32,6 +31,12 @@ def find_or_compile(key: Hashable | None, compile_program: Callable[[], Any]) ->
     else:
         _programs[key] = program
     return program
+
+
+def make_room() -> None:
+    """Release all programs if there are as many as a process may keep."""
+    if len(_programs) >= MOST_PROGRAMS:
+        release_programs()
 
 
 def release_programs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,12 +47,11 @@ def is_done(document: Mapping[str, Any]) -> bool:
     return document.get("status") == "done" and "summary" in document
 
 
-def restore(directory: RunDirectory, document: dict[str, Any], driver: Driver, kept: Sequence[int]) -> Restored:
+def restore(directory: RunDirectory, document: dict[str, Any], driver: Driver) -> Restored:
     """Restore the newest intact checkpoint; cut the metrics there, and mark the run as running."""
-    start = driver.start()
-    damaged, contents = _load_newest(directory, start)
+    damaged, contents = _load_newest(directory, driver)
     directory.metrics.check(contents.metrics)
-    state = start if contents.state is start else driver.place(contents.state)
+    state = driver.start_and_compile() if contents.state is None else driver.place(contents.state)
     if not driver.restore(contents.snapshot):
         document["fresh_episodes_at"] = [*document["fresh_episodes_at"], int(state.update)]
     notes = [
@@ -64,17 +63,15 @@ def restore(directory: RunDirectory, document: dict[str, Any], driver: Driver, k
     for path in damaged:
         checkpoint.set_aside(path)
     directory.metrics.rewind(contents.metrics)
-    if kept and not checkpoint.stored(directory.checkpoints):
-        checkpoint.save(directory.checkpoints, 0, state, driver.snapshot())
     return Restored(state, notes)
 
 
-def _load_newest(directory: RunDirectory, start: RunState) -> tuple[list[Path], Contents]:
-    """Return the damaged checkpoints, and the contents of the newest intact one, or the start if there is none."""
+def _load_newest(directory: RunDirectory, driver: Driver) -> tuple[list[Path], Contents]:
+    """Return the damaged checkpoints, and the contents of the newest intact one; without a state if there is none."""
     damaged: list[Path] = []
     for path in reversed(checkpoint.stored(directory.checkpoints)):
         try:
-            return damaged, checkpoint.load(path, start)
+            return damaged, checkpoint.load(path, driver.template())
         except DamagedCheckpoint:
             damaged.append(path)
     if damaged:
@@ -84,7 +81,7 @@ def _load_newest(directory: RunDirectory, start: RunState) -> tuple[list[Path], 
             "checksums do not match.",
             "Train again with another --out: the same spec gives the same run.",
         )
-    return damaged, Contents(start, None, NO_METRICS)
+    return damaged, Contents(None, None, NO_METRICS)
 
 
 def new_document(driver: Driver, keep: int | None, earlier: dict[str, Any], network: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import POSITIVE
 from rollshape.training import checkpoint
+from rollshape.training.distributed import failing_together, in_any_process, is_first, scratch_directory
 from rollshape.training.driver import Driver, RunState
 from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.interrupt import Interrupt
@@ -96,34 +97,47 @@ def train(
     plan = plan_run(spec, access)
     if on_plan is not None:
         on_plan(plan)
-    writers = Writers(track)
     use_compilation_cache()
-    directory = RunDirectory(output_directory(out) if out is not None else free_path(default_path(spec, plan), resume))
-    earlier = earlier_document(directory, spec, resume, keep_checkpoints)
-    if is_done(earlier):
-        return _finished_run(directory, plan, earlier)
-    keep = earlier.get("keep_checkpoints", keep_checkpoints)
-    driver = new_driver(spec, plan, log_interval(spec, plan), network, access)
-    try:
-        kept = checkpoint.evenly_spaced(keep, plan.num_updates or 0, driver.interval) if keep is not None else []
-        with directory.opened():
+    with ExitStack() as resources:
+        if is_first():
+            path = output_directory(out) if out is not None else free_path(default_path(spec, plan), resume)
+            writers = Writers(track)
+        else:
+            path, resume, writers = resources.enter_context(scratch_directory()), False, Writers(())
+        directory = RunDirectory(path)
+        with failing_together():
             earlier = earlier_document(directory, spec, resume, keep_checkpoints)
-            if is_done(earlier):  # by a process that ended just now
-                return _finished_run(directory, plan, earlier)
-            state, notes = restore(
-                directory, new_document(driver, keep, earlier, describe_network(network)), driver, kept
-            )
-            for note in notes:
-                (on_note or _warn)(note)
-            access.on_exit = partial(_record_failure, directory)  # a call that cannot be interrupted ends the process
-            return _run(directory, driver, state, kept, writers, on_row, on_score)
-    finally:
-        with suppress(RollshapeError):  # the first error is the one to report
-            driver.close()
+        if in_any_process(is_done(earlier)):
+            return _finished_run(directory, plan, earlier)
+        keep = earlier.get("keep_checkpoints", keep_checkpoints)
+        driver = new_driver(spec, plan, log_interval(spec, plan), network, access)
+        resources.callback(_close, driver)
+        kept = checkpoint.evenly_spaced(keep, plan.num_updates or 0, driver.interval) if keep is not None else []
+        with failing_together():
+            resources.enter_context(directory.opened())
+            earlier = earlier_document(directory, spec, resume, keep_checkpoints)
+        if in_any_process(is_done(earlier)):  # by a process that ended just now
+            return _finished_run(directory, plan, earlier)
+        with failing_together():
+            document = new_document(driver, keep, earlier, describe_network(network))
+            state, notes = restore(directory, document, driver)
+        state = driver.share(state)
+        if kept and int(state.update) == 0:
+            checkpoint.save(directory.checkpoints, 0, driver.parallel.fetch(state), driver.snapshot())
+        for note in notes:
+            (on_note or _warn)(note)
+        access.on_exit = partial(_record_failure, directory)  # a call that cannot be interrupted ends the process
+        return _run(directory, driver, state, kept, writers, on_row, on_score)
+
+
+def _close(driver: Driver) -> None:
+    with suppress(RollshapeError):  # the first error is the one to report
+        driver.close()
 
 
 def _finished_run(directory: RunDirectory, plan: Plan, document: dict[str, Any]) -> Run:
-    return Run(directory.path, "done", plan, document["summary"], list(directory.rows()))
+    summary = document.get("summary", {"final_return": None})  # without one in a process that is not the first
+    return Run(directory.path, "done", plan, summary, list(directory.rows()) if directory.path.exists() else [])
 
 
 def _warn(note: str) -> None:
@@ -150,14 +164,13 @@ def _run(
     try:
         past = list(directory.rows())
         with Interrupt(driver.hurry) as stop, writers.opened(directory.path, driver.spec.to_dict(), past):
-            driver.compile(state)
-            compile_s = time.perf_counter() - started
+            driver.compile()
             state, status, busy = _train_to_end(directory, driver, state, started, stop, kept, report, on_score)
         driver.close()
         updates = int(state.update) - first
         speed = round(updates * driver.plan.rollout_size / busy) if busy else None
         score = score_final(driver, state, on_score) if status == "done" else None
-        return _finish(directory, driver, status, stop, score, {"sps": speed, "compile_s": round(compile_s, 3)})
+        return _finish(directory, driver, status, stop, score, {"sps": speed, "compile_s": round(driver.compile_s, 3)})
     except RollshapeError as error:
         _record_failure(directory, error)
         raise
@@ -184,8 +197,8 @@ def _train_to_end(
     spec, plan, busy = driver.spec, driver.plan, 0.0
     last = plan.num_updates or 0
     every = spec.checkpoint_every or max(1, last // CHECKPOINTS)
-    is_scoring = any(reaches(row["episodic_return"], spec.eval_after) for row in directory.rows())
-    is_solved = any(reaches(row["eval_return"], spec.stop_at_return) for row in directory.rows())
+    is_scoring = in_any_process(any(reaches(row["episodic_return"], spec.eval_after) for row in directory.rows()))
+    is_solved = in_any_process(any(reaches(row["eval_return"], spec.stop_at_return) for row in directory.rows()))
     while (update := int(state.update)) < last and not is_solved:
         count = min(driver.interval, last - update)
         state, metrics, times = driver.advance(state, count)
@@ -203,11 +216,12 @@ def _train_to_end(
         if not _is_finite(driver, row, state):
             return state, "diverged", busy
         is_solved, reached = reaches(row["eval_return"], spec.stop_at_return), update + count
-        is_over = is_solved or reached == last
-        if is_over or stop.is_requested or reached in kept or reached // every > update // every:
-            checkpoint.save(directory.checkpoints, reached, state, driver.snapshot(), directory.metrics.sync())
+        is_over, is_stopped = is_solved or reached == last, in_any_process(stop.is_requested)
+        if is_over or is_stopped or reached in kept or reached // every > update // every:
+            stored = driver.parallel.fetch(state)
+            checkpoint.save(directory.checkpoints, reached, stored, driver.snapshot(), directory.metrics.sync())
             checkpoint.prune(directory.checkpoints, NEWEST_CHECKPOINTS, kept)
-        if stop.is_requested and not is_over:
+        if is_stopped and not is_over:
             return state, "interrupted", busy
     if kept:
         checkpoint.prune(directory.checkpoints, 1, kept)

@@ -34,10 +34,14 @@ INTERVALS = 100  # per run, by default
 def plan_run(spec: Spec, access: EnvAccess | None = None) -> Plan:
     """Return the plan of a spec, with the memory that its environment takes."""
     options = spec.env_kwargs or {}
-    reserve_devices()
+    reserve_devices(_num_devices(spec))
     if kind(spec.env) == "host":
         return spec.plan(**host_facts(spec.env, access or EnvAccess(), **options))
     return spec.plan(**functional_facts(make(spec.env, **options)))
+
+
+def _num_devices(spec: Spec) -> int:
+    return spec.num_shards if isinstance(spec.num_shards, int) else 2
 
 
 def check_run(spec: Spec, access: EnvAccess) -> Plan:
@@ -59,6 +63,12 @@ def new_driver(
     options = spec.env_kwargs or {}
     is_episodic = spec.episodic_reward or RULES[spec.algo].uses_subsequences
     if kind(spec.env) == "host":
+        if jax.process_count() > 1:
+            raise RequestError(
+                "processes",
+                f"{spec.env} steps on the host, and only functional environments can be divided over processes.",
+                "Train it in one process.",
+            )
         access = access or EnvAccess()
         pool = make_host(spec.env, plan.num_envs, access, **options)
         return HostDriver(spec, plan, EpisodicHost(pool) if is_episodic else pool, interval, network, access)
@@ -112,9 +122,9 @@ def open_run(
             "Use the Python API and pass network=… as it was passed to rollshape.train.",
         )
     stored = checkpoint.find(directory.checkpoints, update)
-    reserve_devices()
+    reserve_devices(_num_devices(spec))
     driver = new_driver(spec, directory.plan(), network=network, access=access)
-    return OpenedRun(driver, checkpoint.load(stored, driver.start()).state)
+    return OpenedRun(driver, checkpoint.load(stored, driver.template()).state)
 
 
 def describe_network(network: Any) -> str | None:

@@ -208,3 +208,23 @@ def test_sizes_of_rollshape() -> None:
     assert fitted == {**all_sizes, "num_envs": 6, "rollout_size": 96, "num_minibatches": 3}
     with pytest.raises(RequestError, match="32 × 4 = 128, but the rollout has 100 samples"):
         fit_config({**all_sizes, "rollout_size": 100}, "rollshape", verbose=False)
+
+
+def test_a_key_is_not_added_to_a_file_in_which_the_library_does_not_read_it() -> None:
+    system = {"system_name": "ff_ppo", "rollout_length": 128, "num_minibatches": 16, "epochs": 4}
+    assert fit(system, "stoix").edits == ()
+    with pytest.raises(
+        RequestError, match=r"total_num_envs belongs to the section arch \(configs/arch/anakin\.yaml"
+    ) as caught:
+        fit(system, "stoix", num_envs=12)
+    assert caught.value.rule == "fragment"
+    assert "Set arch.total_num_envs to 12 there" in caught.value.fix
+    whole = {"arch": {"total_num_envs": 1024}, "system": system}
+    assert fit(whole, "stoix", num_envs=12).edits[0].path == ("arch", "total_num_envs")
+
+
+def test_a_missing_section_is_added_as_a_section() -> None:
+    nested = {"train": {"bptt_horizon": 64, "minibatch_size": 64}}
+    assert fit(nested, "pufferlib", num_envs=4).edits[0].path == ("vec", "num_envs")
+    dotted = {"train.bptt_horizon": 64, "train.minibatch_size": 64}
+    assert fit(dotted, "pufferlib", num_envs=4).edits[0].path == ("vec.num_envs",)

@@ -16,6 +16,7 @@ from math import gcd
 from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from rollshape.errors import RequestError
+from rollshape.geometry.algorithms import Algo
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, sequence_length, with_whole_sequences
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
@@ -31,6 +32,7 @@ class Shuffle(StrEnum):
     ONCE = "single transitions, shuffled once for all epochs"
     NONE = "no shuffling: contiguous blocks in a fixed order"
     BLOCKS = "contiguous blocks in shuffled order"
+    ROTATED = "contiguous blocks, starting at a random sample each epoch"
     TRAJECTORIES = "whole trajectories, reshuffled each epoch"
     REPLAY = "sampled from a replay buffer"
     PRIORITY = "segments sampled by advantage, no full pass over the data"
@@ -54,7 +56,21 @@ class TimeLimit(StrEnum):
     IGNORED = "ignored: the return continues into the next episode"
 
 
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A key that turns a behavior on or off: the behavior's name in `Dialect.behavior`, and its text by value."""
+
+    key: str
+    behavior: str
+    texts: Mapping[bool, str]
+
+
+CONSTANT_RATE: Final = "constant unless configured"
+LINEAR_RATE: Final = "linear to zero"
+CLIPPED, UNCLIPPED = "clipped", "not clipped unless configured"
+
 NO_OFF: Final = object()
+_PPO = frozenset({"ppo", "recurrentppo", "ppolstm", "ppornn", "recppo"})  # with any network
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +114,7 @@ class Dialect:
     remainder: ClassVar[Remainder]
     remainder_detail: ClassVar[str]
     rounds_up: ClassVar[bool] = False
+    stops_at_first: ClassVar[bool] = False  # of a limit on updates and one on timesteps
     shuffle: ClassVar[Shuffle] = Shuffle.EACH_EPOCH
     normalization: ClassVar[Normalization] = Normalization.MINIBATCH
     time_limit: ClassVar[TimeLimit]
@@ -105,9 +122,12 @@ class Dialect:
     ranks: ClassVar[Ranks] = Ranks.ONE
     recurrence: ClassVar[Recurrence] = Recurrence.NONE
     per_rank: ClassVar[frozenset[str]] = frozenset({"num_envs", "rollout_size", "minibatch_size"})  # if PER_RANK
-    schedule: ClassVar[str] = "constant unless configured"  # of the learning rate, by default
-    value_clip: ClassVar[str] = "not clipped unless configured"  # the value loss, by default
+    schedule: ClassVar[str] = CONSTANT_RATE  # of the learning rate, by default
+    value_clip: ClassVar[str] = UNCLIPPED  # the value loss, by default
+    switches: ClassVar[tuple[Switch, ...]] = ()  # keys that change one of these
     unique_features: ClassVar[tuple[str, ...]] = ()  # features that no other library has
+    section_files: ClassVar[Mapping[str, str]] = {}  # the file of each section, if they are separate
+    stop_section: ClassVar[str] = ""  # beside the config: contains the limits of a run
     prefix: ClassVar[str] = ""  # the section of a file that contains all keys of the library
     fixable: ClassVar[frozenset[str]] = frozenset()  # extras that `fit` may change to make a config valid
     layout: ClassVar[Literal["flat", "dotted", "nested"]] = "flat"
@@ -115,6 +135,21 @@ class Dialect:
     other_keys: ClassVar[frozenset[str]] = frozenset()  # keys of the library that resemble a shape key
     rollout_name: ClassVar[str] = "rollout_size"  # the library's name of N·T
     notes: ClassVar[tuple[str, ...]] = ()  # hints for users who translate to this library
+    algo: ClassVar[Algo] = "ppo"  # Rollshape's name of the algorithm that the dialect plans
+    algorithm: ClassVar[str] = "PPO"  # its usual name
+    algorithm_names: ClassVar[frozenset[str]] = _PPO  # in configs; as in families.VOCABULARY
+    algorithm_keys: ClassVar[tuple[str, ...]] = ()  # keys that name the algorithm
+    algorithm_hints: ClassVar[tuple[str, ...]] = ()  # keys that may name it, such as the name of an experiment
+    algorithm_folders: ClassVar[bool] = False  # whether the library's folders are named after algorithms
+
+    @property
+    def algorithm_title(self) -> str:
+        """Return the algorithm with its article: `a PPO`, `an A2C`."""
+        return f"{'an' if self.algorithm[0] in 'AEIO' else 'a'} {self.algorithm}"
+
+    def infer_algorithm(self, level: Mapping[str, Any]) -> tuple[str, str] | None:  # noqa: ARG002
+        """Return (algorithm, the reason) if other keys of a config show it; most libraries have no such keys."""
+        return None
 
     @property
     def shape_keys(self) -> tuple[Key, ...]:
@@ -167,12 +202,23 @@ class Dialect:
             recurrent=recurrent,
             seq_length=sequence_length(self, t, sizes.get("seq_length")) if recurrent else None,
             refusal=refusal,
+            algo=self.algo,
             extra={key.name: sizes[key.name] for key in self.keys if key.concept == EXTRA and key.name in sizes},
         )
         return self.with_budget(sizes, recipe)
 
     def with_budget(self, sizes: Mapping[str, Any], recipe: Recipe) -> Recipe:
-        """Return the recipe with the given budget."""
+        """Return the recipe with the given budget; of several limits, some libraries stop at the first."""
+        if not self.stops_at_first:
+            return self._with_limit(sizes, recipe)
+        recipes = [
+            self._with_limit({concept: sizes[concept]}, recipe)
+            for concept in ("num_updates", "total_timesteps")
+            if sizes.get(concept) is not None
+        ]
+        return min(recipes, key=lambda limited: limited.num_updates or 0, default=recipe)
+
+    def _with_limit(self, sizes: Mapping[str, Any], recipe: Recipe) -> Recipe:
         rollout = recipe.rollout_size
         if sizes.get("num_updates") is not None:
             updates = int(sizes["num_updates"])
@@ -260,6 +306,21 @@ class Dialect:
         return values
 
     # What the library does
+
+    def behavior(self, switches: Mapping[str, bool]) -> dict[str, str]:
+        """Return what no size says, by name, with the switches that are in a config."""
+        texts = {
+            "shuffle": str(self.shuffle),
+            "advantage normalization": str(self.normalization),
+            "time limit": str(self.time_limit),
+            "learning-rate schedule": self.schedule,
+            "value loss": self.value_clip,
+        }
+        return texts | {
+            switch.behavior: str(switch.texts[switches[switch.key]])
+            for switch in self.switches
+            if switches.get(switch.key) in switch.texts
+        }
 
     def adapt(self, recipe: Recipe) -> Recipe:
         """Return the nearest recipe that the library can express; rollout_size has priority over minibatch_size."""

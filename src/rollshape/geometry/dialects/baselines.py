@@ -38,6 +38,7 @@ class BaselinesPPO2(Dialect):
     remainder_detail = "AssertionError: nbatch % nminibatches == 0"
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped"
+    algorithm_names = Dialect.algorithm_names | {"ppo2"}
     recurrence = Recurrence.ENVIRONMENTS
 
     def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
@@ -73,6 +74,7 @@ class BaselinesPPO1(Dialect):
     rounds_up = True
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.TERMINAL
+    algorithm_names = Dialect.algorithm_names | {"ppo1"}
     notes = ("max_timesteps only counts finished episodes and is exceeded; max_iters is used instead",)
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:

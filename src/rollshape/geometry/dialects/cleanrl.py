@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CLIPPED,
+    CONSTANT_RATE,
+    LINEAR_RATE,
+    UNCLIPPED,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder
@@ -42,6 +52,13 @@ class CleanRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule: ClassVar[str] = "linear to zero (anneal_lr)"
     value_clip: ClassVar[str] = "clipped (clip_vloss)"
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("anneal_lr", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
+        Switch("clip_vloss", "value loss", {True: CLIPPED, False: UNCLIPPED}),
+        Switch("norm_adv", "advantage normalization", {False: Normalization.OFF}),
+    )
+    algorithm_hints = ("exp_name",)
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"rpo"}
     other_keys = frozenset({"batch_size", "minibatch_size", "num_iterations"})
     recurrence = Recurrence.ENVIRONMENTS
     notes: ClassVar[tuple[str, ...]] = ("target_kl is checked once per epoch, after the last step",)

@@ -10,6 +10,13 @@ from typing import Any
 from rollshape.errors import RequestError, closest_name, did_you_mean
 from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
+from rollshape.geometry.dialects.families import (
+    COMMON_KEYS,
+    check_algorithm,
+    find_algorithm,
+    names_another_algorithm,
+    refuse_other_algorithm,
+)
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]
@@ -26,6 +33,7 @@ class Reading:
     paths: dict[str, Path]
     other_keys: tuple[str, ...]
     notes: tuple[str, ...]
+    algorithm_notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
 
 def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
@@ -38,6 +46,20 @@ def lookup(level: Mapping[str, Any], key: Key) -> tuple[Path, Any] | None:
             is_section = isinstance(value, Mapping) and path != nested and key.concept != EXTRA
             if value is not _ABSENT and not is_section:
                 return path, value
+    return None
+
+
+def _lookup_path(values: Mapping[str, Any], path: Path, key: Key, dialect: Dialect) -> tuple[Path, Any] | None:
+    """Return a key's path in the file and its value; the key of a limit may be in a section beside the level."""
+    hit = lookup(_descend(values, path), key)
+    if hit is not None:
+        return (*path, *hit[0]), hit[1]
+    if dialect.stop_section and key.concept in ("num_updates", "total_timesteps"):
+        for place in ((*path, dialect.stop_section), (*path[:-1], dialect.stop_section)):
+            section = _descend(values, place)
+            hit = lookup(section, key) if isinstance(section, Mapping) else None
+            if hit is not None:
+                return (*place, *hit[0]), hit[1]
     return None
 
 
@@ -66,14 +88,23 @@ def levels(values: Mapping[str, Any], path: Path = (), depth: int = 0) -> Iterat
                 yield from levels(value, (*path, name), depth + 1)
 
 
-def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, candidates: Mapping[str, Dialect]) -> Path:
+def find_level(
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    key: str | None,
+    candidates: Mapping[str, Dialect],
+    file: str | None = None,
+) -> Path:
     """Return the level of the dialect's keys; `key` selects one if there are several."""
     inside: Path = () if key is None else _named_level(values, key)
     hits = [
         (path, hit)
         for path, level in levels(values)
         if path[: len(inside)] == inside and (hit := score(level, dialect))
+        if not (path and path[-1] == dialect.stop_section)
     ]
+    planned = [(path, hit) for path, hit in hits if not names_another_algorithm(path, dialect)]
+    hits = planned or hits[:1]  # which is refused by its name
     # Prefer an outer level with as many keys, and an inner level with more keys.
     best = [
         path
@@ -85,6 +116,7 @@ def find_level(values: Mapping[str, Any], dialect: Dialect, key: str | None, can
         )
     ]
     if not best:
+        refuse_other_algorithm(values, dialect, file)
         raise _unknown_config(values, dialect, candidates)
     if len(best) > 1:
         names = [".".join(path) or "(top)" for path in best]
@@ -149,10 +181,17 @@ def _misspelt_key(name: str, near: str, dialect: Dialect) -> RequestError:
 
 
 def read_keys(
-    values: Mapping[str, Any], dialect: Dialect, key: str | None = None, candidates: Mapping[str, Dialect] | None = None
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    key: str | None = None,
+    candidates: Mapping[str, Dialect] | None = None,
+    file: str | None = None,
 ) -> Reading:
-    """Return the dialect's keys in a config; a misspelt shape key is an error with a suggestion."""
-    path = find_level(values, dialect, key, candidates or {})
+    """Return the dialect's keys in a config; a misspelt shape key is an error with a suggestion.
+
+    A config of another algorithm is an error, too; the name of its `file` may say which one it is.
+    """
+    path = find_level(values, dialect, key, candidates or {}, file)
     level: Any = values
     for part in path:
         level = level[part]
@@ -160,12 +199,18 @@ def read_keys(
     paths: dict[str, Path] = {}
     notes: list[str] = []
     for entry in dialect.keys:
-        hit = lookup(level, entry)
-        if hit is not None and (*path, *hit[0]) not in paths.values():  # assign a value to one key only
+        hit = _lookup_path(values, path, entry, dialect)
+        if hit is not None and hit[0] not in paths.values():  # assign a value to one key only
             found_values[entry.name], note = _to_number(entry, hit[1])
-            paths[entry.name] = (*path, *hit[0])
+            paths[entry.name] = hit[0]
             notes += [note] if note else []
-    inside = list(_other_paths(level, (), {used[len(path) :] for used in paths.values()}))
+    inside = [
+        other
+        for other in _other_paths(level, (), {used[len(path) :] for used in paths.values()})
+        if not _is_reported(other, dialect)
+    ]
+    algorithm = find_algorithm(values, path, dialect, file)
+    algorithm_notes = check_algorithm(algorithm, dialect, tuple(".".join(other) for other in inside))
     for other in inside:
         near = near_miss(other[-1], dialect, tuple(found_values))
         if near:
@@ -174,7 +219,36 @@ def read_keys(
     other_paths = (
         _other_paths(values, path, set(paths.values())) if key is None else ((*path, *other) for other in inside)
     )
-    return Reading(path, found_values, paths, tuple(".".join(other) for other in other_paths), tuple(notes))
+    return Reading(
+        path,
+        found_values,
+        paths,
+        tuple(".".join(other) for other in other_paths if not _is_reported(other, dialect)),
+        tuple(notes),
+        algorithm_notes,
+    )
+
+
+def _is_reported(path: Path, dialect: Dialect) -> bool:
+    """Return whether a key is reported elsewhere: it names the algorithm, or switches a behavior."""
+    name = ".".join(path)
+    keys = (*dialect.algorithm_keys, *COMMON_KEYS, *(dialect.prefix + switch.key for switch in dialect.switches))
+    return any(name == key or name.endswith(f".{key}") or key.startswith(f"{name}.") for key in keys)
+
+
+def read_switches(values: Mapping[str, Any], path: Path, dialect: Dialect) -> dict[str, bool]:
+    """Return the dialect's switches that are in a config, by key."""
+    hits = {
+        switch.key: lookup(_descend(values, path), Key(dialect.prefix + switch.key, EXTRA))
+        for switch in dialect.switches
+    }
+    return {name: word for name, hit in hits.items() if hit and isinstance(word := from_word(hit[1]), bool)}
+
+
+def from_word(value: Any) -> Any:
+    """Return the bool that a word of YAML 1.1 stands for; any other value unchanged."""
+    words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+    return words.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def _to_number(entry: Key, value: Any) -> tuple[Any, str]:

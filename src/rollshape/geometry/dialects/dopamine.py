@@ -42,6 +42,7 @@ class Dopamine(Dialect):
     time_limit = TimeLimit.IGNORED
     schedule = "linear to zero (create_optimizer.anneal_learning_rate)"
     value_clip = "clipped (clip_critic_loss)"
+    algorithm_keys = ("create_agent.agent_name", "agent_name")
     fixable = frozenset({"ReplayBuffer.batch_size"})
     notes = (
         "ReplayBuffer.batch_size samples are used per update; Dopamine does not check that this equals update_period",

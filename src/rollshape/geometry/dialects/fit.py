@@ -39,6 +39,7 @@ class Fit:
     plan: Plan
     edits: tuple[Edit, ...]
     reason: str  # empty if the minibatch size is unchanged
+    notes: tuple[str, ...] = ()  # which algorithm the config is read as, if no key names it
 
     def learning_rate_note(self) -> str:
         """Return the advice of the √ rule if the minibatch size changes, else an empty string."""
@@ -85,6 +86,7 @@ def fit(
     *,
     num_envs: int | None = None,
     key: str | None = None,
+    file: str | None = None,
     num_agents: int | None = None,
     world_size: int | None = None,
     recurrent: bool | None = None,
@@ -92,11 +94,13 @@ def fit(
 ) -> Fit:
     """Find the smallest change that makes a config valid for `num_envs` environments; valid sizes are kept.
 
-    `num_envs` is the number of environments of all `world_size` processes.
+    `file` is the path of the config, whose name may say which algorithm it is for. `num_envs` is the number of
+    environments of all `world_size` processes.
     """
-    library = resolve(dialect, values)
+    library = resolve(dialect, values, key=key, file=file)
     facts: dict[str, Any] = {
-        "num_envs": num_envs, "key": key, "num_agents": num_agents, "world_size": world_size, "recurrent": recurrent,
+        "num_envs": num_envs, "key": key, "file": file, "num_agents": num_agents, "world_size": world_size,
+        "recurrent": recurrent,
     }  # fmt: skip
     config = read(values, library, candidates=DIALECTS, hyper=False, seq_length=seq_length, **facts)
     before = replace(config.recipe, hyper=_learning_rate(config, library))
@@ -113,7 +117,7 @@ def fit(
             f"{library.name}: the config cannot be made valid by changing its sizes only.",
             "Check keys that multiply or override a size.",
         )
-    return Fit(library, before, after, plan, edits, reason)
+    return Fit(library, before, after, plan, edits, reason, config.reading.algorithm_notes)
 
 
 def _learning_rate(config: ParsedConfig, library: Dialect) -> dict[str, float]:
@@ -179,7 +183,7 @@ def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bo
         if old is not None or (new is None and entry.name in config.values):
             edits += [Edit(config.reading.paths[entry.name], new)] if new != old else []
         elif new != entry.default and (entry.concept in _ADDED or entry.default is not None):
-            edits.append(Edit(_place(library, config, entry), new))
+            edits.append(Edit(_place(library, config, entry, new), new))
     return tuple(edits)
 
 
@@ -191,14 +195,32 @@ def _workers(values: Mapping[str, Any], library: Dialect, num_envs: int) -> dict
     return {"workers": workers, "envs_per_worker": num_envs // workers} if num_envs % workers == 0 else {}
 
 
-def _place(library: Dialect, config: ParsedConfig, entry: Key) -> tuple[str, ...]:
-    """Return the path of a missing key: next to other keys of its section, in the same style."""
-    section = entry.name.rpartition(".")[0]
+def _place(library: Dialect, config: ParsedConfig, entry: Key, value: Any) -> tuple[str, ...]:
+    """Return the path of a missing key: next to other keys of its section, in the same style.
+
+    Without such keys it is a new section, unless the config is flat or dotted; if the section belongs to another file,
+    this one cannot contain it.
+    """
+    section, level = entry.name.rpartition(".")[0], config.reading.level
+    paths = config.reading.paths
     for sibling in library.keys:
-        path = config.reading.paths.get(sibling.name)
+        path = paths.get(sibling.name)
         if path is not None and sibling.name.rpartition(".")[0] == section:
             return (*path[:-1], entry.name if path[-1] == sibling.name else entry.leaf)
-    return (*config.reading.level, entry.leaf)
+    if section in library.section_files:
+        file = library.section_files[section]
+        raise RequestError(
+            "fragment",
+            f"{library.name}: {entry.leaf} belongs to the section {section} ({file}), which this file does not "
+            "contain.",
+            f"Set {entry.name} to {value} there, or patch the complete config.",
+        )
+    inside = {name: path[len(level) :] for name, path in paths.items() if "." in name}
+    if any(path == (name,) for name, path in inside.items()):
+        return (*level, entry.name)
+    if any(len(path) > 1 for path in inside.values()):
+        return (*level, *entry.name.split("."))
+    return (*level, entry.leaf)
 
 
 @check_arguments

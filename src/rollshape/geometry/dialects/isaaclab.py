@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
+from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.rl_games import RlGames
 from rollshape.geometry.dialects.rsl_rl import RslRl
@@ -30,7 +30,12 @@ class IsaacLabRlGames(RlGames):
     version = "2.3.2"
     layout = "nested"
     prefix = "params.config."
-    keys = (*_isaaclab_keys(RlGames.keys, prefix), Key(prefix + "num_actors", EXTRA, -1))
+    keys = (
+        *_isaaclab_keys(tuple(key for key in RlGames.keys if key.name != "value_bootstrap"), prefix),
+        Key(prefix + "value_bootstrap", EXTRA, False),  # the pinned version of rl_games is 1.6.1
+        Key(prefix + "num_actors", EXTRA, -1),
+    )
+    time_limit = TimeLimit.TERMINAL
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         return super().parse({**sizes, "num_envs": sizes.get("num_envs") or sizes.get("params.config.num_actors")})

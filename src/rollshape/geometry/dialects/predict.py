@@ -33,7 +33,7 @@ def predict(dialect: Dialect, recipe: Recipe, source: MinibatchSource = "user") 
         )
     steps = dialect.steps_per_update(recipe)
     result = Plan(
-        algo="ppo",
+        algo=recipe.algo,
         num_envs=recipe.num_envs,
         num_steps=recipe.num_steps,
         gae_window=recipe.gae_window,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, OVERRIDE, Dialect, Key, Shuffle, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_quotient
@@ -55,6 +55,7 @@ class PufferLib(Dialect):
     time_limit = TimeLimit.IGNORED
     schedule = "cosine to zero (train.anneal_lr)"
     value_clip = "clipped (train.vf_clip_coef)"
+    switches = (Switch("train.anneal_lr", "learning-rate schedule", {False: CONSTANT_RATE}),)
     fixable = frozenset({_INNER, _LARGEST})
     notes = (
         "the default optimizer is Muon: a learning rate for Adam is not transferable",

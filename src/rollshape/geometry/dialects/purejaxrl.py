@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollshape.geometry.dialects.base import Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import CONSTANT_RATE, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
 from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder
 
@@ -36,4 +36,5 @@ class PureJaxRL(Dialect):
     schedule = "linear to zero (ANNEAL_LR)"
     value_clip = "always clipped"
     recurrence = Recurrence.ENVIRONMENTS
+    switches = (Switch("ANNEAL_LR", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),)
     other_keys = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

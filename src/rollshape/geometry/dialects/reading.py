@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, is_number
-from rollshape.geometry.dialects.config import Reading, read_keys
+from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, TimeLimit, is_number
+from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import emit_per_rank, merge_facts
 from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
 
-_OFF_POLICY = {"buffer_size", "learning_starts", "train_freq", "gradient_steps", "replay_buffer_size", "num_seed_steps"}
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
 
 
@@ -27,6 +26,7 @@ class ParsedConfig:
     values: Mapping[str, Any]  # by key name, in the types of the keys
     defaults: tuple[str, ...]  # sizes that the config does not contain, with the library's default
     not_numbers: tuple[str, ...] = ()  # hyperparameters that are schedules, functions or pairs
+    behavior: Mapping[str, str] = field(default_factory=dict)  # what no size says, as in `Dialect.behavior`
 
 
 def read(
@@ -37,6 +37,7 @@ def read(
     key: str | None = None,
     candidates: Mapping[str, Dialect] | None = None,
     hyper: bool = True,
+    file: str | None = None,
     num_agents: int | None = None,
     world_size: int | None = None,
     recurrent: bool | None = None,
@@ -44,19 +45,13 @@ def read(
 ) -> ParsedConfig:
     """Read a config in a dialect. Without `hyper`, read sizes only.
 
-    `num_envs` (of all processes), `num_agents`, `world_size`, `recurrent` and `seq_length` override the config.
+    `file` is the path of the config, whose name may say which algorithm it is for. `num_envs` (of all processes),
+    `num_agents`, `world_size`, `recurrent` and `seq_length` override the config.
     """
     if not isinstance(values, Mapping):
         kind = type(values).__name__
         raise RequestError("file", f"A config must be a mapping of names to values, not a {kind}.", "Give a dict.")
-    reading = read_keys(values, dialect, key, candidates)
-    off_policy = sorted(_OFF_POLICY & {name.rpartition(".")[2] for name in reading.other_keys})
-    if len(off_policy) >= 2:
-        raise RequestError(
-            "family",
-            f"The config is off-policy ({', '.join(off_policy)}); only PPO configs of {dialect.name} are supported.",
-            "Give a PPO config.",
-        )
+    reading = read_keys(values, dialect, key, candidates, file)
     values_by_name = {
         entry.name: _convert(entry, reading.values[entry.name])
         for entry in dialect.keys
@@ -68,7 +63,8 @@ def read(
     if num_envs is not None:
         sizes["num_envs"] = sizes[OVERRIDE] = whole_number("num_envs", num_envs)
         defaults = {name: value for name, value in defaults.items() if name not in _environment_keys(dialect)}
-    recipe = dialect.parse(sizes)
+    behavior = dialect.behavior(read_switches(values, reading.level, dialect))
+    recipe = replace(dialect.parse(sizes), bootstraps=behavior["time limit"] in (TimeLimit.FINAL, TimeLimit.CURRENT))
     if recipe.rollout_size > MOST_SAMPLES:
         raise RequestError(
             "whole-number",
@@ -86,6 +82,7 @@ def read(
         values_by_name,
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
         not_numbers=tuple(not_numbers),
+        behavior=behavior,
     )
 
 
@@ -121,8 +118,7 @@ def _convert(entry: Key, value: Any) -> Any:
     if entry.concept != EXTRA:
         return value
     if isinstance(entry.default, bool):
-        words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}  # YAML 1.1
-        value = words.get(value.lower(), value) if isinstance(value, str) else value
+        value = from_word(value)
         if not isinstance(value, bool):
             given = short_repr(value)
             raise RequestError("choice", f"{entry.name} must be true or false, got {given}.", "Write true or false.")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rollshape.geometry.algorithms import Algo
+
 HYPERPARAMETERS = {
     "learning_rate": "Adam learning rate",
     "gamma": "discount factor γ",
@@ -47,6 +49,8 @@ class Recipe:
     recurrent: bool = False
     seq_length: int | None = None
     refusal: str = ""
+    algo: Algo = "ppo"
+    bootstraps: bool = True  # from the value function at a time limit
     hyper: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # by key name; specific to the dialect
 

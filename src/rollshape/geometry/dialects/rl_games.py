@@ -10,7 +10,16 @@ from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CLIPPED,
+    EXTRA,
+    Dialect,
+    Key,
+    Normalization,
+    Shuffle,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import UNKNOWN_AGENTS, Agents, Ranks, Recurrence, find_outward
 from rollshape.geometry.dialects.smac import MULTIWALKER, SMAC, SMAC_AGENTS, SMAC_V2
@@ -55,6 +64,7 @@ class RlGames(Dialect):
         Key("multi_gpu", EXTRA, False),
         Key("kl_threshold", "adaptive_kl"),
         Key("lr_schedule", EXTRA, "None"),
+        Key("value_bootstrap", EXTRA, True),
     )
     remainder = Remainder.REFUSE
     remainder_detail = (
@@ -62,6 +72,7 @@ class RlGames(Dialect):
         "(AssertionError in older versions)"
     )
     rounds_up = True
+    stops_at_first = True
     fixable: ClassVar[frozenset[str]] = frozenset({"seq_length", _CENTRAL})
     rollout_name = "batch_size"
     shuffle = Shuffle.NONE
@@ -70,6 +81,13 @@ class RlGames(Dialect):
     agents = Agents.MULTIPLY
     ranks = Ranks.PER_RANK
     recurrence = Recurrence.SEQUENCES
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("value_bootstrap", "time limit", {True: TimeLimit.CURRENT, False: TimeLimit.TERMINAL}),
+        Switch("clip_value", "value loss", {True: CLIPPED}),
+        Switch("normalize_advantage", "advantage normalization", {False: Normalization.OFF}),
+    )
+    algorithm_keys = ("params.algo.name", "algo.name")
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"a2cdiscrete", "a2ccontinuous"}
     notes: ClassVar[tuple[str, ...]] = (
         "a multi-agent environment multiplies the rollout size by its agents: use --num-agents",
         "with multi_gpu, max_frames counts the frames of all processes",
@@ -99,15 +117,6 @@ class RlGames(Dialect):
         central = {_CENTRAL_RECURRENT: bool(sizes.get(_CENTRAL_RECURRENT))}
         return replace(recipe, extra={**recipe.extra, **central, self.prefix + "seq_length": length})
 
-    def with_budget(self, sizes: Mapping[str, Any], recipe: Recipe) -> Recipe:
-        """Return the recipe with the lower of both limits; -1 means no limit."""
-        limits = [
-            super(RlGames, self).with_budget({concept: sizes[concept]}, recipe)
-            for concept in ("num_updates", "total_timesteps")
-            if sizes.get(concept) is not None
-        ]
-        return min(limits, key=lambda recipe: recipe.num_updates or 0, default=recipe)
-
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         sizes = {**super().emit(recipe), "minibatch_per_env": None, "total_timesteps": None}
         extra: dict[str, Any] = {"seq_length": self.length(recipe)}
@@ -115,6 +124,7 @@ class RlGames(Dialect):
             extra[_CENTRAL] = self.extra(recipe, _CENTRAL)
         if recipe.world_size > 1:
             extra["multi_gpu"] = True
+        sizes[self.prefix + "value_bootstrap"] = recipe.bootstraps
         return sizes | {self.prefix + name: value for name, value in extra.items()}
 
     def extra(self, recipe: Recipe, name: str) -> Any:

@@ -43,6 +43,7 @@ class RLlib(Dialect):
         Key("minibatch_size", "minibatch_size", 128, off=None),
         Key("num_epochs", "num_epochs", 30),
         Key("training_iteration", "num_updates"),
+        Key("num_env_steps_sampled_lifetime", "total_timesteps", aliases=("timesteps_total",)),
         Key("lr", "learning_rate", 5e-5),
         Key("gamma", "gamma", 0.99),
         Key("lambda_", "gae_lambda", 1.0, aliases=("lambda",)),
@@ -59,8 +60,12 @@ class RLlib(Dialect):
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.FINAL
     ranks = Ranks.LEARNERS
+    rounds_up = True
+    stops_at_first = True
+    stop_section = "stop"
+    algorithm_keys = ("run", "run_or_experiment", "algorithm_class", "algo_class")
     unique_features = ("KL penalty (use_kl_loss, kl_coeff)", "no gradient for value errors above vf_clip_param")
-    other_keys = frozenset({"num_env_steps_sampled_lifetime", "kl_coeff", "kl_target"})
+    other_keys = frozenset({"kl_coeff", "kl_target"})
     notes: ClassVar[tuple[str, ...]] = (
         "the number of gradient steps varies: every episode that ends adds a masked row",
         "squared value errors above vf_clip_param have no gradient; it is set to 1e10 to disable this",
@@ -101,6 +106,7 @@ class RLlib(Dialect):
             "envs_per_worker": recipe.num_envs,
             "rollout_fragment_length": recipe.gae_window,
             "num_learners": learners,
+            "total_timesteps": None,  # training_iteration is exact
             "rollout_size": recipe.rollout_size // max(1, learners),
             "minibatch_size": None if recipe.extra.get(_WHOLE) else recipe.minibatch_size // max(1, learners),
         }
@@ -158,6 +164,7 @@ class RLlibOld(RLlib):
         Key("sgd_minibatch_size", "minibatch_size", 128),
         Key("num_sgd_iter", "num_epochs", 30),
         Key("training_iteration", "num_updates"),
+        Key("timesteps_total", "total_timesteps", aliases=("num_env_steps_sampled_lifetime",)),
         Key("lr", "learning_rate", 5e-5),
         Key("gamma", "gamma", 0.99),
         Key("lambda", "gae_lambda", 1.0, aliases=("lambda_",)),

@@ -43,6 +43,8 @@ class RrdDialect(Dialect):
         "rounds rrd_batch_size / rrd_sample_size down: a remainder is dropped, and zero means no training"
     )
     time_limit = TimeLimit.FINAL
+    algo = "rrd"
+    algorithm = "RRD"
 
 
 _NAMES = {  # the reference code's name → Rollshape's
@@ -68,6 +70,7 @@ class _RollshapeRRD(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = ""
     time_limit = TimeLimit.FINAL
+    algo = "rrd"
     other_keys = frozenset({"num_envs", "num_steps", "algo"})
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import (
+    EXTRA,
+    UNCLIPPED,
+    Dialect,
+    Key,
+    Normalization,
+    Shuffle,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder
@@ -51,6 +60,10 @@ class RslRl(Dialect):
     value_clip = "clipped (use_clipped_value_loss)"
     ranks = Ranks.PER_RANK
     recurrence = Recurrence.ENVIRONMENTS
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("algorithm.use_clipped_value_loss", "value loss", {False: UNCLIPPED}),
+    )
+    algorithm_keys = ("algorithm.class_name", "algorithm_class_name", "runner.algorithm_class_name")
     notes: ClassVar[tuple[str, ...]] = (
         "continuous actions only",
         "the gradient norms of actor and critic are clipped separately",

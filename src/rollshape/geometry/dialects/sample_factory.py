@@ -48,6 +48,7 @@ class SampleFactory(Dialect):
     recurrence = Recurrence.SEQUENCES
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped (ppo_clip_value)"
+    algorithm_names = Dialect.algorithm_names | {"appo"}
     other_keys = frozenset({"num_batches_to_accumulate", "num_epochs_to_accumulate"})
     notes = (
         "the ratio is clipped to [1/(1+ε), 1+ε], not to [1−ε, 1+ε]",

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit, check_range, is_number
+from rollshape.geometry.dialects.base import (
+    EXTRA,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+    check_range,
+    is_number,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder, Split, split_by_count
@@ -59,6 +68,11 @@ class Skrl(Dialect):
     agents = Agents.SEPARATE
     ranks = Ranks.PER_RANK
     recurrence = Recurrence.SEQUENCES
+    switches: ClassVar[tuple[Switch, ...]] = (
+        Switch("agent.time_limit_bootstrap", "time limit", {True: TimeLimit.CURRENT, False: TimeLimit.IGNORED}),
+    )
+    algorithm_keys = ("agent.class", "class")
+    algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"ippo", "mappo", "rpo"}
     notes: ClassVar[tuple[str, ...]] = (
         "memory_size must equal rollouts; skrl does not check this",
         "kl_threshold only stops the current epoch",

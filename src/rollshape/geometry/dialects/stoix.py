@@ -7,7 +7,16 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, TimeLimit
+from rollshape.geometry.dialects.base import (
+    CONSTANT_RATE,
+    EXTRA,
+    LINEAR_RATE,
+    Dialect,
+    Key,
+    Normalization,
+    Switch,
+    TimeLimit,
+)
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.divisors import largest_divisor
@@ -57,6 +66,12 @@ class Stoix(Dialect):
     recurrence = Recurrence.SEQUENCES
     fixable = frozenset({_CHUNK, _SLICES})
     value_clip = "always clipped"
+    switches = (
+        Switch("system.decay_learning_rates", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),
+    )
+    section_files = {"arch": "configs/arch/anakin.yaml", "system": "configs/system/ppo/ff_ppo.yaml"}  # noqa: RUF012
+    algorithm_keys = ("system.system_name", "system_name")
+    algorithm_names = Dialect.algorithm_names | {"dpo", "ppopenalty"}
     notes = ("actor and critic have separate optimizers, so the value coefficient has little effect",)
 
     def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:

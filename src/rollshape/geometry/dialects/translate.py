@@ -51,6 +51,7 @@ def translate(
     num_envs: int | None = None,
     key: str | None = None,
     strict: bool = False,
+    file: str | None = None,
     num_agents: int | None = None,
     world_size: int | None = None,
     recurrent: bool | None = None,
@@ -60,14 +61,15 @@ def translate(
 
     `num_envs` overrides or supplies the number of environments (of all `world_size` processes), `key` selects a level
     of a nested config. With `strict`, a shape that the target cannot express is an error instead of an entry of
-    `not_preserved`. If only the target trains in several processes, `world_size` is their number.
+    `not_preserved`. `file` is the path of the config, whose name may say which algorithm it is for. If only the target
+    trains in several processes, `world_size` is their number.
     """
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
-    source_dialect = resolve(source, config)
+    source_dialect = resolve(source, config, key=key, file=file)
     target_dialect = resolve(target, None, like=source_dialect)
     parsed = read(
-        config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS, num_agents=num_agents,
+        config, source_dialect, num_envs=num_envs, key=key, candidates=DIALECTS, file=file, num_agents=num_agents,
         world_size=None if source_dialect.ranks is Ranks.ONE else world_size, recurrent=recurrent,
         seq_length=seq_length,
     )  # fmt: skip
@@ -78,8 +80,8 @@ def translate(
         raise error
     adapted = target_dialect.adapt(recipe)
     result = write(adapted, target_dialect)
-    after_recipe = read(result, target_dialect, **_facts(adapted)).recipe
-    after = predict(target_dialect, after_recipe)
+    after_config = read(result, target_dialect, **_facts(adapted))
+    after = predict(target_dialect, after_config.recipe)
     changes = tuple(_shape_changes(before, after, source_dialect, target_dialect))
     if strict and changes:
         raise RequestError(
@@ -88,21 +90,28 @@ def translate(
             "Remove --strict to use the nearest shape that it can express.",
         )
     lost = (
+        *_algorithm_changes(before, after, source_dialect, target_dialect),
         *changes,
         *_budget_changes(before, after, source_dialect, target_dialect),
-        *_hyper_changes(parsed.recipe, after_recipe, target_dialect),
-        *_behavior_changes(source_dialect, target_dialect),
+        *_hyper_changes(parsed.recipe, after_config.recipe, target_dialect),
+        *_behavior_changes(parsed.behavior, after_config.behavior, source_dialect, target_dialect),
         *parsed.reading.notes,
         *parsed.not_numbers,
         *_default_notes(parsed, source_dialect),
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
-    return Translation(result, after, lost, (*_rank_notes(after, target_dialect), *target_dialect.notes))
+    notes = (*parsed.reading.algorithm_notes, *_rank_notes(after, target_dialect), *target_dialect.notes)
+    return Translation(result, after, lost, notes)
 
 
 def _facts(recipe: Recipe) -> dict[str, Any]:
     """Return what a run has and a config need not contain."""
     return {name: getattr(recipe, name) for name in FACTS if getattr(recipe, name) not in (1, False)}
+
+
+def _algorithm_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
+    if before.algo != after.algo:
+        yield f"algorithm: {before.algo} in {source.name}, {after.algo} in {target.name}"
 
 
 def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
@@ -130,6 +139,9 @@ def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) 
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             yield f"{name}: {_number(old)} in {source.name}, {_number(new)} in {target.name}"
+    if before.recurrent != after.recurrent:
+        one, other = (target, source) if after.recurrent else (source, target)
+        yield f"recurrent policy: in {one.name}, not in {other.name}"
     old, new = before.gradient_steps_per_update, after.gradient_steps_per_update
     if old != new:
         yield f"gradient steps per update: {old:,} in {source.name}, {new:,} in {target.name}"
@@ -164,22 +176,23 @@ def _hyper_changes(before: Recipe, after: Recipe, target: Dialect) -> Iterator[s
             yield f"{concept} {old:g} ({meaning}): no counterpart in {target.name}"
         elif old is None and new is not None:
             yield f"{concept}: not used by the source; {target.name} uses {new:g}"
-        elif old is not None and new is not None and old != new:
+        elif old is not None and new is not None and f"{old:g}" != f"{new:g}":
             yield f"{concept} {old:g}: fixed at {new:g} in {target.name}"
 
 
-def _behavior_changes(source: Dialect, target: Dialect) -> Iterator[str]:
-    for what, old, new in (
-        ("shuffle", source.shuffle, target.shuffle),
-        ("advantage normalization", source.normalization, target.normalization),
-        ("time limit", source.time_limit, target.time_limit),
-        ("learning-rate schedule", source.schedule, target.schedule),
-        ("value loss", source.value_clip, target.value_clip),
-    ):
-        if old != new:
-            yield f"{what}: {source.name}: {old}; {target.name}: {new}"
+def _behavior_changes(
+    before: Mapping[str, str], after: Mapping[str, str], source: Dialect, target: Dialect
+) -> Iterator[str]:
+    for what, old in before.items():
+        if _meaning(old) != _meaning(after[what]):
+            yield f"{what}: {source.name}: {old}; {target.name}: {after[what]}"
     if source.name != target.name:
         yield from (f"{text}: specific to {source.name}" for text in source.unique_features)
+
+
+def _meaning(text: str) -> str:
+    """Return a behavior without the name of the key that controls it, which differs between libraries."""
+    return text.partition(" (")[0].removeprefix("always ")
 
 
 def _default_notes(parsed: ParsedConfig, source: Dialect) -> Iterator[str]:

@@ -140,8 +140,23 @@ page(
 )
 page(
     "family",
-    "Ren et al. 2022",
-    """RRD trains from a replay buffer, the other dialects from rollouts; their sizes cannot be translated.""",
+    "the libraries' own names of their algorithms; Ren et al. 2022 (RRD)",
+    """The config is for an algorithm that the dialect does not plan.
+
+    The algorithm is named by a key (`run` of RLlib, `system_name` of Stoix, `params.algo.name` of rl_games,
+    `agent.class` of skrl, `algorithm.class_name` of RSL-RL, `algo`), by the level (rejax: `ppo`, `sac`), by keys that
+    only one algorithm has, or by the file (`a2c.yml`). Off-policy algorithms train from a replay buffer and have no
+    rollout to plan; `rollshape plan --algo sac` and `--algo rrd` plan the two that Rollshape trains. If nothing names
+    the algorithm, the notes say what the config is read as.
+    """,
+)
+page(
+    "fragment",
+    "Stoix reads arch and system from two files",
+    """The key that has to change belongs to another file of the library.
+
+    Added to this file it would have no effect. Set it in the file that the message names, or patch the complete config.
+    """,
 )
 page(
     "strict",

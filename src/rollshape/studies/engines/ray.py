@@ -13,8 +13,8 @@ import os
 import secrets
 import shutil
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rollshape.files import disk_errors, write_bytes
 from rollshape.processes import SAFE_PATH
 from rollshape.studies.engines.local import extend_import_path, import_path, one_thread_environment
 from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
-from rollshape.studies.engines.ray_cluster import connected
+from rollshape.studies.engines.ray_cluster import Cluster, connected
 from rollshape.studies.events import Event, OnEvent
 from rollshape.studies.journal import RESUME_STUDY
 from rollshape.studies.metrics import MetricsRow
@@ -56,7 +56,7 @@ def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event:
         count = options.jobs or int(ray.cluster_resources().get("CPU", 1))
 
         def start_worker(number: int, events: EventQueue) -> Worker:
-            return RayWorker(ray, store, number, actor.remote(os.getcwd(), import_path()), events)
+            return RayWorker(cluster, store, number, actor.remote(os.getcwd(), import_path()), events)
 
         run_pool(store, trials, count, start_worker, on_event, cluster.check)
 
@@ -96,11 +96,11 @@ class RemoteTrainer:
 class RayWorker:
     """An actor, and for each of its trials a local thread that waits for it."""
 
-    def __init__(self, ray: Any, store: Store, number: int, actor: Any, events: EventQueue) -> None:
-        self._ray, self._store, self._number, self._actor, self._events = ray, store, number, actor, events
+    def __init__(self, cluster: Cluster, store: Store, number: int, actor: Any, events: EventQueue) -> None:
+        self._cluster, self._store, self._number, self._actor, self._events = cluster, store, number, actor, events
 
     def assign(self, assignment: Assignment) -> None:
-        threading.Thread(target=self._run, args=(assignment,), daemon=True).start()
+        self._cluster.start_thread(partial(self._run, assignment))
 
     def interrupt(self) -> None:
         """Wait for nothing: the trial starts over, and the actor ends when the study disconnects."""
@@ -118,17 +118,18 @@ class RayWorker:
     def _run(self, assignment: Assignment) -> None:
         try:
             self._put(run_trial(self._store, assignment, self._train))
-        except self._ray.exceptions.RayError as error:
+        except self._cluster.ray.exceptions.RayError as error:
             self._put(Event("died", assignment.trial, reason=f"({type(error).__name__})"))
         except Exception as error:  # whatever it is, the pool must know that the trial is not running
             self._put(Event("died", assignment.trial, reason=f"({type(error).__name__}: {error})"))
 
     def _train(self, assignment: Assignment) -> TrialResult:
         """Train on the cluster, then unpack the run directory and its probes into the store."""
+        self._cluster.check_open()
         training = self._actor.train.remote(assignment)
         self._report_rows(assignment.trial, training)
         result: TrialResult
-        result, files, probes = self._ray.get(training)
+        result, files, probes = self._cluster.ray.get(training)
         unpack_run(files, self._store.run_dir(assignment.trial))
         for share, document in probes.items():
             self._store.write_probe(assignment.trial, share, document)
@@ -136,22 +137,26 @@ class RayWorker:
 
     def _report_rows(self, trial: str, training: Any) -> None:
         """Report that the actor has begun and every new row, until the training has ended."""
-        has_begun = has_ended = False
+        has_begun = False
         last: MetricsRow | None = None
-        while not has_ended:
-            ready, _ = self._ray.wait([training], timeout=POLL_SECONDS)
-            has_ended = bool(ready)
+        while not self._wait(training):
             request = self._actor.latest_row.remote()
-            answered, _ = self._ray.wait([request], timeout=POLL_SECONDS)
-            if not answered or has_ended:
+            if not self._wait(request):
                 continue
             if not has_begun:
                 self._put(Event("begin", trial))
                 has_begun = True
-            row = self._ray.get(request)
+            row = self._cluster.ray.get(request)
             if row is not None and row != last:
                 last = row
                 self._put(Event("row", trial, row=row))
+
+    def _wait(self, reference: Any) -> bool:
+        """Return whether a result arrives within half a second."""
+        self._cluster.check_open()
+        ready, _ = self._cluster.ray.wait([reference], timeout=POLL_SECONDS)
+        self._cluster.check_open()
+        return bool(ready)
 
 
 def unpack_run(files: Mapping[str, bytes], target: Path) -> None:

@@ -11,20 +11,27 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rollshape.errors import RequestError, RunError
 
 POLL_SECONDS = 2.0
-MAX_SILENCE = 40.0  # seconds without an answer from the cluster's control service; Ray gives up after 60
+MAX_SILENCE = 30.0  # seconds without an answer from the cluster's control service; Ray gives up after 60
+JOIN_SECONDS = 3.0  # that threads may take to return from their last call into Ray
 LOOPBACK = "127.0.0.1"
+
+
+class ClusterClosed(Exception):
+    """The study has ended or was interrupted while a thread waited for a trial."""
 
 
 class Cluster:
     """A connected Ray; a thread asks it every two seconds whether the node of this process is still alive.
 
     Ray itself waits forever when its node is gone, and aborts the process a minute after its control service is gone.
+    It also ends the whole process if a thread calls it after `ray.shutdown()`, so `close` waits for all threads that
+    were started with `start_thread`; these call `check_open` before every call into Ray.
     """
 
     def __init__(self, ray: Any) -> None:
@@ -33,7 +40,19 @@ class Cluster:
         self._last_answer = time.monotonic()
         self._failure = ""
         self._is_closed = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self.start_thread(self._watch)
+
+    def start_thread(self, target: Callable[[], None]) -> None:
+        """Start a daemon thread that may call Ray until the cluster is closed."""
+        thread = threading.Thread(target=target, daemon=True)
+        self._threads = [other for other in self._threads if other.is_alive()] + [thread]
+        thread.start()
+
+    def check_open(self) -> None:
+        """Raise ClusterClosed once Ray must not be called any more."""
+        if self._is_closed.is_set():
+            raise ClusterClosed
 
     def check(self) -> None:
         """Raise a RunError if the cluster is lost."""
@@ -48,7 +67,16 @@ class Cluster:
             )
 
     def close(self) -> None:
+        """Disconnect, and end the cluster if it was started here.
+
+        If a thread does not return from Ray, Ray disconnects when the process exits, after the last output.
+        """
         self._is_closed.set()
+        end = time.monotonic() + JOIN_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            self.ray.shutdown()
 
     def _watch(self) -> None:
         while not self._is_closed.wait(POLL_SECONDS):
@@ -86,7 +114,6 @@ def connected(address: str | None) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-        ray.shutdown()
 
 
 def _restrict_new_cluster() -> None:
