@@ -88,6 +88,9 @@ def test_the_dialect_follows_the_algorithm() -> None:
     assert translate(ZOO, "sb3", "sb3", file="ppo_lstm.yml").plan.num_steps == 128
     script = {"collector": {"frames_per_batch": 640}, "logger": {"project_name": "torchrl_example_a2c"}}
     assert translate(script, "torchrl", "rollshape").plan.algo == "a2c"
+    assert translate({"n_envs": 8, "use_rms_prop": True}, "sb3", "rollshape").plan.algo == "a2c"
+    with pytest.raises(RequestError, match="this is A2C"):
+        translate({"n_envs": 8, "use_rms_prop": True}, "sb3:ppo", "rollshape")
     with pytest.raises(
         RequestError, match="this is PPO; Rollshape plans PPO, A2C and RecurrentPPO of sb3:a2c"
     ) as caught:
@@ -130,8 +133,15 @@ def test_a_dialect_plans_known_names(name: str) -> None:
     assert any(VOCABULARY[known] == dialect.algorithm for known in dialect.algorithm_names)
 
 
+def test_keys_beside_the_algorithm_are_not_hidden() -> None:
+    config = {"num_envs": 8, "num_steps_per_env": 16, "algorithm": {"class_name": "PPO", "rnd_cfg": 1}}
+    assert "algorithm.rnd_cfg: no counterpart in sb3" in translate(config, "rsl_rl", "sb3").not_preserved
+
+
 def test_keys_of_off_policy_algorithms_are_the_last_resort() -> None:
     with pytest.raises(RequestError, match="off-policy \\(buffer_size, learning_starts\\)"):
         translate({"NUM_ENVS": 4, "BUFFER_SIZE": 100, "LEARNING_STARTS": 10}, "purejaxrl", "sb3")
+    with pytest.raises(RequestError, match="off-policy"):
+        translate({"n_envs": 4, "buffer_size": 100, "train_freq": 1}, "sb3", "cleanrl", file="ppo.yml")
     with pytest.raises(RequestError, match="off-policy"):
         translate({"num_envs": 4, "min_replay_size": 100, "grad_updates_per_step": 10}, "brax", "sb3")

@@ -204,11 +204,8 @@ def read_keys(
             found_values[entry.name], note = _to_number(entry, hit[1])
             paths[entry.name] = hit[0]
             notes += [note] if note else []
-    inside = [
-        other
-        for other in _other_paths(level, (), {used[len(path) :] for used in paths.values()})
-        if not _is_reported(other, dialect)
-    ]
+    used = {*paths.values(), *_reported_paths(values, path, dialect)}
+    inside = list(_other_paths(level, (), {key[len(path) :] for key in used if key[: len(path)] == path}))
     algorithm = find_algorithm(values, path, dialect, file)
     algorithm_notes = check_algorithm(algorithm, dialect, tuple(".".join(other) for other in inside))
     for other in inside:
@@ -216,24 +213,26 @@ def read_keys(
         if near:
             raise _misspelt_key(other[-1], near, dialect)
     # With `key`, only other keys of that level count; otherwise those of the whole file.
-    other_paths = (
-        _other_paths(values, path, set(paths.values())) if key is None else ((*path, *other) for other in inside)
-    )
+    other_paths = _other_paths(values, path, used) if key is None else ((*path, *other) for other in inside)
     return Reading(
         path,
         found_values,
         paths,
-        tuple(".".join(other) for other in other_paths if not _is_reported(other, dialect)),
+        tuple(".".join(other) for other in other_paths),
         tuple(notes),
         algorithm_notes,
     )
 
 
-def _is_reported(path: Path, dialect: Dialect) -> bool:
-    """Return whether a key is reported elsewhere: it names the algorithm, or switches a behavior."""
-    name = ".".join(path)
+def _reported_paths(values: Mapping[str, Any], level: Path, dialect: Dialect) -> Iterator[Path]:
+    """Yield the paths of keys that are reported elsewhere: those that name the algorithm or switch a behavior."""
     keys = (*dialect.algorithm_keys, *COMMON_KEYS, *(dialect.prefix + switch.key for switch in dialect.switches))
-    return any(name == key or name.endswith(f".{key}") or key.startswith(f"{name}.") for key in keys)
+    for depth in range(len(level) + 1):
+        for key in keys:
+            for path in ((*level[:depth], *key.split(".")), (*level[:depth], key)):
+                value = _descend(values, path)
+                if value is not _ABSENT and not isinstance(value, Mapping):
+                    yield path
 
 
 def read_switches(values: Mapping[str, Any], path: Path, dialect: Dialect) -> dict[str, bool]:

@@ -19,7 +19,7 @@ from rollshape.formatting import short_repr
 from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.dialects.base import Dialect
 
-COMMON_KEYS = ("algo", "algorithm", "alg", "algo_name", "algorithm_name", "run")  # in the configs of any library
+COMMON_KEYS = ("algo", "algorithm", "alg", "algo_name", "algorithm_name")  # in the configs of any library
 _SHORTEST_PART = 3  # letters of a name that is found inside another word, as in MyPPOConfig
 
 
@@ -171,7 +171,8 @@ def check_algorithm(algorithm: NamedAlgorithm | None, dialect: Dialect, other_ke
     if RULES[dialect.algo].uses_replay:
         return ()
     off_policy = sorted(_OFF_POLICY_KEYS & {name.rpartition(".")[2].lower() for name in other_keys})
-    if algorithm is None and len(off_policy) >= 2:
+    is_weak = algorithm is None or (algorithm.is_inferred and algorithm.name in dialect.algorithm_names)
+    if is_weak and len(off_policy) >= 2:
         raise RequestError(
             "family",
             f"The config is off-policy ({', '.join(off_policy)}); Rollshape plans on-policy batches.",

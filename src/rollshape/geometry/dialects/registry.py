@@ -51,10 +51,13 @@ def resolve(
 ) -> Dialect:
     """Return the dialect of a name; plain `isaaclab` selects the flavor of the config, or of the dialect `like`.
 
-    A library with a dialect per algorithm, such as `sb3` and `sb3:a2c`, selects the one that the config is for.
+    A library with a dialect per algorithm, such as `sb3` and `sb3:a2c`, selects the one that the config is for;
+    `sb3:ppo` is PPO in any case.
     """
     if name in DIALECTS:
         return DIALECTS[name] if config is None else _of_algorithm(DIALECTS[name], config, key, file)
+    if name.endswith(":ppo") and name.removesuffix(":ppo") in DIALECTS:
+        return DIALECTS[name.removesuffix(":ppo")]
     if name == "rrd":
         raise RequestError(
             "family", "rrd trains from a replay buffer and has no rollout.", "Use rollshape plan --algo rrd."
