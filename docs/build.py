@@ -99,6 +99,9 @@ def _environment_facts(dialect: Dialect) -> list[str]:
         f"**Shuffling**: {dialect.shuffle}.",
         f"**Advantage normalization**: {dialect.normalization}.",
         f"**Time limit**: {dialect.time_limit}.",
+        f"**Several processes**: {dialect.ranks}.",
+        f"**Several agents**: {dialect.agents}.",
+        f"**Recurrent policies**: {dialect.recurrence}.",
         *(f"{_capitalize(note)}." for note in dialect.notes),
     ]
 

@@ -77,7 +77,7 @@ def check(result: Plan, given: dict[str, Any]) -> None:
     sizes = sizes_of(result)
     assert sizes.num_prompts * sizes.num_generations == result.rollout_size
     assert result.num_minibatches * result.minibatch_size == result.rollout_size
-    assert sizes.world_size * sizes.microbatch_size * sizes.gradient_accumulation_steps == result.minibatch_size
+    assert result.world_size * sizes.microbatch_size * sizes.gradient_accumulation_steps == result.minibatch_size
     document = result.to_dict()
     assert {name: document[name] for name in given} == given
 

@@ -258,7 +258,7 @@ def _shard_devices(count: int) -> list[jax.Device]:
             f"{fewest}.",
             f"Set JAX_NUM_CPU_DEVICES={per_process} before Python starts, or num_shards={processes * fewest}.",
         )
-    return [device for each in local for device in each[:per_process]]
+    return [device for of_process in local for device in of_process[:per_process]]
 
 
 def _place_local(sharding: NamedSharding, x: Any) -> Array:

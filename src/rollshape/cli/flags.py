@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 from rollshape.errors import RequestError, did_you_mean
 
 Args = TypeVar("Args")
+_ALIASES = {"world_size": ("--gpus",)}  # further names of a flag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> N
         parser.add_argument(name, metavar=name.upper(), help=text)
         return
     flag = "--" + name.rstrip("_").replace("_", "-")  # `from_`, because `from` is a keyword
+    flags = (flag, *_ALIASES.get(name, ()))
     options = [part for part in _options(kind) if part is not type(None)]
     default = "" if field.default in (None, False, ()) else f" (default: {_format_default(field.default)})"
     if options == [bool]:
@@ -96,7 +98,7 @@ def _add(parser: argparse.ArgumentParser, name: str, hint: Any, field: Any) -> N
         )
     else:
         convert, metavar = _converter(options)
-        parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text + default)
+        parser.add_argument(*flags, dest=name, type=convert, metavar=metavar, help=text + default)
 
 
 def _format_default(default: Any) -> str:

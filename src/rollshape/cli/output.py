@@ -56,11 +56,19 @@ def _rows(plan: Plan) -> Iterable[tuple[str, str, str]]:
     yield "algo", plan.algo, ""
     yield "num_envs", f"{plan.num_envs:,}", note("num_envs")
     yield "num_steps", f"{plan.num_steps:,}", note("num_steps")
-    yield "rollout_size", f"{plan.rollout_size:,}", f"{plan.num_envs:,} × {plan.num_steps:,}"
+    agents = f" × {plan.num_agents:,} agents" if plan.num_agents > 1 else ""
+    yield "rollout_size", f"{plan.rollout_size:,}", f"{plan.num_envs:,} × {plan.num_steps:,}{agents}"
     source = "" if plan.minibatch_source == "user" else f"({plan.minibatch_source}) "
     yield "minibatch_size", f"{plan.minibatch_size:,}", f"{source}{plan.minibatch_reason}"
     omitted = f"; {plan.dropped:,} samples omitted" if plan.dropped else ""
     yield "num_minibatches", f"{plan.num_minibatches:,}", f"per {'iteration' if plan.replay else 'epoch'}{omitted}"
+    if plan.seq_length:
+        sequences = plan.minibatch_size // plan.seq_length
+        yield "seq_length", f"{plan.seq_length:,}", f"{sequences:,} sequences per minibatch"
+    if plan.world_size > 1:
+        yield "world_size", f"{plan.world_size:,}", "processes; gradients are averaged over all"
+        for name, size in plan.per_rank.items():
+            yield name, f"{size:,}", ""
     yield "num_epochs", f"{plan.num_epochs:,}", note("num_epochs")
     yield "sample_reuse", f"{plan.sample_reuse:.4g}", "uses of each sample, on average"
     if plan.replay:

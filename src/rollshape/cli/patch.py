@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from rollshape.cli.flags import CommonArgs, parse
+from rollshape.cli.flags import parse
+from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
 from rollshape.files import read_text, rewrite_text
 from rollshape.geometry.dialects import fit
@@ -19,12 +20,11 @@ from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchArgs(CommonArgs):
+class PatchArgs(RunArgs):
     """Make the sizes in a config file valid. Only invalid values change; comments and layout are kept."""
 
     config: Annotated[str, "YAML or JSON file"]
     dialect: Annotated[str | None, "dialect of the file"] = None
-    num_envs: Annotated[int | None, "number of environments"] = None
     key: Annotated[str | None, "level of a nested file"] = None
     dry_run: Annotated[bool, "print the change without writing the file"] = False
 
@@ -36,7 +36,7 @@ def run(argv: Sequence[str]) -> None:
     if args.config == "-":
         raise RequestError("flags", "patch cannot change stdin.", "Give a file.")
     file = parse_yaml(read_text(args.config), args.config)
-    result = fit(file.values, args.dialect, num_envs=args.num_envs, key=args.key, file=args.config)
+    result = fit(file.values, args.dialect, key=args.key, file=args.config, **args.facts())
     text = edit(file, result.edits, args.config) if result.edits else file.text
     text, comments = review_comments(file.text, text, file.values, result.edits)
     diff = "\n".join(

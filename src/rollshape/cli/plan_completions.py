@@ -63,7 +63,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     yield "rollout_size", f"{plan.rollout_size:,}", "completions per update = num_prompts × num_generations"
     yield "minibatch_size", f"{plan.minibatch_size:,}", note("minibatch_size", "completions per optimizer step")
     yield "num_minibatches", f"{plan.num_minibatches:,}", "optimizer steps per epoch"
-    yield "world_size", f"{sizes.world_size:,}", "data-parallel GPUs"
+    yield "world_size", f"{plan.world_size:,}", "data-parallel GPUs"
     yield "microbatch_size", f"{sizes.microbatch_size:,}", note("microbatch_size", "completions per GPU and pass")
     yield "gradient_accumulation_steps", f"{sizes.gradient_accumulation_steps:,}", "micro-batches per optimizer step"
     yield "num_epochs", f"{plan.num_epochs:,}", "passes over the completions of an update"

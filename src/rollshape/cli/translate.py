@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rollshape.cli.flags import CommonArgs, parse
+from rollshape.cli.flags import parse
+from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
 from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
@@ -19,13 +20,12 @@ from rollshape.geometry.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateArgs(CommonArgs):
+class TranslateArgs(RunArgs):
     """Translate a YAML or JSON config from one library to another; `rollshape dialects` lists the libraries."""
 
     config: Annotated[str, "config file, or - for stdin"]
     from_: Annotated[str | None, "dialect of the config"] = None
     to: Annotated[str | None, "target dialect"] = None
-    num_envs: Annotated[int | None, "number of environments, if it is not in the config"] = None
     key: Annotated[str | None, "level of a nested file, for example CartPole-v1 or params.config"] = None
     strict: Annotated[bool, "fail if the target cannot express the shape"] = False
 
@@ -35,9 +35,7 @@ def run(argv: Sequence[str]) -> None:
     if args.from_ is None or args.to is None:
         raise RequestError("flags", "translate needs --from and --to.", "`rollshape dialects` lists the names.")
     values = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config).values
-    result = translate(
-        values, args.from_, args.to, num_envs=args.num_envs, key=args.key, strict=args.strict, file=args.config
-    )
+    result = translate(values, args.from_, args.to, key=args.key, strict=args.strict, file=args.config, **args.facts())
     from rollshape.cli.output import print_json, show_findings
 
     if args.json:
@@ -67,7 +65,7 @@ def run(argv: Sequence[str]) -> None:
 def _describe_rollout(plan: Plan) -> str:
     sizes = plan.completions
     if sizes is None:
-        return f"{plan.num_envs:,} × {plan.num_steps:,} = {plan.rollout_size:,} samples"
+        return f"{plan.shape} samples"
     return f"{sizes.num_prompts:,} prompts × {sizes.num_generations:,} generations = {plan.rollout_size:,} completions"
 
 

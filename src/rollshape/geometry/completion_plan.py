@@ -111,6 +111,7 @@ def new_plan(
         num_minibatches=count,
         last_minibatch_size=size,
         num_epochs=num_epochs,
+        world_size=gpus,
         total_timesteps=None if num_updates is None else num_updates * n,
         actual_timesteps=None if num_updates is None else num_updates * n,
         num_updates=num_updates,
@@ -124,7 +125,6 @@ def new_plan(
             num_generations=generations,
             microbatch_size=split.microbatch_size,
             gradient_accumulation_steps=size // (gpus * split.microbatch_size),
-            world_size=gpus,
         ),
     )
     return result.attach_findings(completion_findings(result))

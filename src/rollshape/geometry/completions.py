@@ -25,15 +25,15 @@ _SMALL_MICROBATCHES: Final = 64  # up to here every smaller micro-batch is tried
 class CompletionSizes:
     """The part of a plan that only language model trainers have.
 
-    `microbatch_size` is the number of completions per GPU and forward/backward pass, `world_size` the number of
-    data-parallel GPUs; GPUs that share one model replica (tensor, pipeline or sequence parallelism) count once.
+    `microbatch_size` is the number of completions per GPU and forward/backward pass. The plan's `world_size` is the
+    number of data-parallel GPUs; those that share one model replica (tensor, pipeline or sequence parallelism) count
+    once.
     """
 
     num_prompts: int
     num_generations: int
     microbatch_size: int
     gradient_accumulation_steps: int
-    world_size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,13 @@ def diagram_boxes(plan: Plan) -> list[Box]:
     if plan.replay:
         return _replay_boxes(plan, plan.replay)
     dropped = f", {plan.dropped:,} omitted" if plan.dropped else ""
+    agents = f" × {plan.num_agents:,} agents" if plan.num_agents > 1 else ""
+    what = f"sequences of {plan.seq_length:,} steps" if plan.seq_length else "shuffled"
+    ranks = f", in {plan.world_size:,} processes" if plan.world_size > 1 else ""
     return [
-        Box("environments", f"N = {plan.num_envs:,}", "in parallel"),
-        Box("rollout", f"{plan.rollout_size:,} samples", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"),
-        Box("minibatches", f"{plan.num_minibatches:,} × {plan.minibatch_size:,}", f"shuffled{dropped}"),
+        Box("environments", f"N = {plan.num_envs:,}", f"in parallel{ranks}"),
+        Box("rollout", f"{plan.rollout_size:,} samples", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps{agents}"),
+        Box("minibatches", f"{plan.num_minibatches:,} × {plan.minibatch_size:,}", f"{what}{dropped}"),
         Box("epochs", f"{plan.num_epochs:,}", f"each sample is used {plan.sample_reuse:.3g}×"),
         Box(
             "update",

@@ -39,29 +39,38 @@ _CANDIDATES = {target: _candidates(target) for target in (2, 4)}
 _RANGES = {4: "1,024 samples or more", 2: "256 to 1,023 samples", 1: "fewer than 256 samples"}
 
 
-def automatic_minibatch(rollout_size: int) -> Choice:
+def automatic_minibatch(rollout_size: int, unit: int = 1) -> Choice:
     """Return the automatic minibatch size: rollout/4, /2 or /1 by size, or the nearest useful divisor.
 
     Useful means 2 to 32 minibatches of at least 32 samples. A rollout without such a divisor (a prime, or a prime
-    times a small factor) is trained as a whole.
+    times a small factor) is trained as a whole. Minibatches consist of whole units: sequences, or one sample per rank.
     """
     target = target_num_minibatches(rollout_size)
     if target == 1:
         return Choice(rollout_size, f"whole rollout for {_RANGES[1]}")
-    if rollout_size % target == 0:
+    if rollout_size % (target * unit) == 0:
         return Choice(rollout_size // target, f"rollout/{target} for {_RANGES[target]}")
+    divided = "the rollout" if unit == 1 else f"the {rollout_size // unit:,} units of {unit:,} samples"
     for count in _CANDIDATES[target]:
         size, rest = divmod(rollout_size, count)
-        if rest == 0 and size >= SMALLEST_AUTO_MINIBATCH:
-            return Choice(size, f"rollout/{count}: {target} minibatches do not divide the rollout, {count} do")
-    why = "is prime" if is_prime(rollout_size) else "has no divisor that gives 2 to 32 minibatches"
-    return Choice(rollout_size, f"whole rollout: {rollout_size:,} {why}")
+        if rest == 0 and size % unit == 0 and size >= SMALLEST_AUTO_MINIBATCH:
+            return Choice(size, f"rollout/{count}: {target} minibatches do not divide {divided}, {count} do")
+    why = "is prime" if is_prime(rollout_size // unit) else "has no divisor that gives 2 to 32 minibatches"
+    number = f"{rollout_size:,}" if unit == 1 else f"its number of units, {rollout_size // unit:,},"
+    return Choice(rollout_size, f"whole rollout: {number} {why}")
 
 
-def nearest_shapes(num_envs: int, num_steps: int, size: int) -> list[dict[str, Any]]:
-    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first; perhaps none."""
-    shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, cofactor(size, num_steps))]
-    shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, cofactor(size, num_envs))]
+def nearest_shapes(
+    num_envs: int, num_steps: int, size: int, envs_step: int = 0, steps_step: int | None = 0
+) -> list[dict[str, Any]]:
+    """Return shapes that change N or T and make the rollout a multiple of `size`, nearest first; perhaps none.
+
+    The steps of N and T are computed from the size unless they are given; None keeps T.
+    """
+    shapes = [(n, num_steps) for n in surrounding_multiples(num_envs, envs_step or cofactor(size, num_steps))]
+    if steps_step is not None:
+        step = steps_step or cofactor(size, num_envs)
+        shapes += [(num_envs, t) for t in surrounding_multiples(num_steps, step)]
     rollout = num_envs * num_steps
 
     def distance(shape: tuple[int, int]) -> tuple[Fraction, bool]:
@@ -87,7 +96,7 @@ class Remainder(StrEnum):
 class Split:
     """One epoch over a rollout: `num_minibatches` gradient steps.
 
-    All have `minibatch_size` samples, except the last one, and the first `larger` ones, which have one more.
+    All have `minibatch_size` samples, except the last one, and the first `larger` ones, which have `larger_by` more.
     """
 
     rollout_size: int
@@ -96,11 +105,19 @@ class Split:
     last_minibatch_size: int
     dropped: int = 0
     larger: int = 0
+    larger_by: int = 1
+
+    def scaled(self, unit: int) -> Split:
+        """Return the split of samples from a split of units (sequences, or one sample on each rank)."""
+        if unit == 1:
+            return self
+        size, last = self.minibatch_size * unit, self.last_minibatch_size * unit
+        return Split(self.rollout_size * unit, size, self.num_minibatches, last, self.dropped * unit, self.larger, unit)
 
     def sizes(self) -> list[int]:
         """Return the size of each minibatch, in order."""
         equal = [self.minibatch_size] * (self.num_minibatches - 1) + [self.last_minibatch_size]
-        return [size + (i < self.larger) for i, size in enumerate(equal)]
+        return [size + self.larger_by * (i < self.larger) for i, size in enumerate(equal)]
 
     def bounds(self) -> Iterator[tuple[int, int]]:
         """Yield the half-open index range of each minibatch in the epoch's permutation of the rollout."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import RULES
-from rollshape.geometry.divisors import nearest_divisor, surrounding_divisors
+from rollshape.geometry.divisors import surrounding_divisors
+from rollshape.geometry.grain import Grain, legal_minibatch
 from rollshape.geometry.minibatch import (
     Remainder,
     Split,
@@ -18,6 +20,7 @@ from rollshape.geometry.minibatch import (
 )
 from rollshape.geometry.request import Request
 from rollshape.geometry.solve import Shape, consistent_alternative
+from rollshape.geometry.values import MOST_SAMPLES
 
 MinibatchSource = Literal["auto", "user", "fixed"]
 LARGEST_CHANGE = 2  # a repair that would change the minibatch by more than this factor changes the shape instead
@@ -39,36 +42,39 @@ def partition_rollout(request: Request, shape: Shape) -> Partition:
     rollout, size, count = shape.rollout_size, request.minibatch_size, request.num_minibatches
     if RULES[request.algo].full_batch:
         return _full_batch(request, shape)
+    unit = Grain.of(request).minibatch_unit(shape.num_steps)
     if size == "auto" and count is None:
-        choice = automatic_minibatch(rollout)
+        choice = automatic_minibatch(rollout, unit)
         return Partition(shape, split(rollout, choice.size), "auto", choice.reason)
     if size == "auto":
         assert count is not None
         return _by_count(request, shape, count)
-    if size <= rollout and rollout % size == 0:
+    if size <= rollout and rollout % size == 0 and size % unit == 0:
         return Partition(shape, split(rollout, size), "user", "requested")
     if request.on_remainder == "fix":
-        return _repair(shape, size, f"minibatch_size {size:,}")
-    if request.on_remainder == "warn" and size <= rollout:
+        return _repair(request, shape, size, f"minibatch_size {size:,}")
+    if request.on_remainder == "warn" and size <= rollout and size % unit == 0:
         return Partition(shape, split(rollout, size, Remainder.DROP), "user", "requested")
     raise _size_error(request, shape, size)
 
 
 def _by_count(request: Request, shape: Shape, count: int) -> Partition:
-    rollout = shape.rollout_size
-    if rollout % count == 0:
+    rollout, unit = shape.rollout_size, Grain.of(request).minibatch_unit(shape.num_steps)
+    units = rollout // unit
+    if units % count == 0:
         return Partition(shape, split(rollout, rollout // count), "user", f"rollout/{count:,}, requested")
     if request.on_remainder == "fix":
-        return _repair(shape, max(1, rollout // count), f"num_minibatches {count:,}")
-    if request.on_remainder == "warn" and count < rollout:
-        return Partition(shape, split_by_count(rollout, count, Remainder.DROP), "user", "requested")
-    counts = surrounding_divisors(rollout, count)
-    shapes = nearest_shapes(shape.num_envs, shape.num_steps, count)[:2]
+        return _repair(request, shape, max(1, rollout // count), f"num_minibatches {count:,}")
+    if request.on_remainder == "warn" and count < units:
+        return Partition(shape, split_by_count(units, count, Remainder.DROP).scaled(unit), "user", "requested")
+    counts = surrounding_divisors(units, count)
+    shapes = _shapes(request, shape, count * unit)[:2]
     same = _envs_and_steps(shape)
+    rest = _left_over(rollout % count) if unit == 1 else f"it has {units:,} {_units(request, unit)}"
     raise RequestError(
         "divisibility",
-        f"num_minibatches {count:,} does not divide the rollout {_product(shape)}: {_left_over(rollout % count)}.",
-        f"Use num_minibatches {_either(counts)};{_keep(count, shapes)} or --on-remainder fix.",
+        f"num_minibatches {count:,} does not divide the rollout {shape}: {rest}.",
+        f"Use num_minibatches {_either(counts)};{_keep(count, shape, shapes)} or --on-remainder fix.",
         [consistent_alternative(request, {**same, "num_minibatches": k}) for k in counts]
         + [consistent_alternative(request, near) for near in shapes],
     )
@@ -90,46 +96,64 @@ def _full_batch(request: Request, shape: Shape) -> Partition:
     return Partition(shape, split(rollout, rollout), "auto", f"whole rollout: {request.algo} is full-batch")
 
 
-def _repair(shape: Shape, size: int, requested: str) -> Partition:
+def _repair(request: Request, shape: Shape, size: int, requested: str) -> Partition:
     """Return the nearest valid partition: change the minibatch, or the shape if that changes M less."""
-    rollout = shape.rollout_size
-    divisor, shapes = nearest_divisor(rollout, size), nearest_shapes(shape.num_envs, shape.num_steps, size)
+    rollout, unit = shape.rollout_size, Grain.of(request).minibatch_unit(shape.num_steps)
+    divisor, shapes = legal_minibatch(rollout, unit, size), _shapes(request, shape, size)
     if max(divisor, size) <= LARGEST_CHANGE * min(divisor, size) or not shapes:
         count = rollout // divisor
         note = f"{requested} → minibatch_size {divisor:,}, the nearest divisor of {rollout:,}: {count:,} minibatches"
         return Partition(shape, split(rollout, divisor), "fixed", f"the nearest divisor of {rollout:,}", note)
-    fixed = Shape(**shapes[0], chosen=shape.chosen, repaired=shape.repaired)
-    note = f"shape {_product(shape)} → {_product(fixed)}, a multiple of minibatch_size {size:,}"
+    fixed = replace(shape, **shapes[0])
+    note = f"shape {shape} → {fixed}, a multiple of minibatch_size {size:,}"
     return Partition(fixed, split(fixed.rollout_size, size), "fixed", f"in a rollout of {fixed.rollout_size:,}", note)
 
 
 def _size_error(request: Request, shape: Shape, size: int) -> RequestError:
-    rollout = shape.rollout_size
-    sizes = surrounding_divisors(rollout, size)
-    shapes = nearest_shapes(shape.num_envs, shape.num_steps, size)[:2]
+    rollout, unit = shape.rollout_size, Grain.of(request).minibatch_unit(shape.num_steps)
+    sizes = tuple(unit * part for part in surrounding_divisors(rollout // unit, Fraction(size, unit)))
+    shapes = _shapes(request, shape, size)[:2]
     same = _envs_and_steps(shape)
-    problem = f"is larger than the rollout {_product(shape)}"
+    problem = f"is larger than the rollout {shape}"
     if size <= rollout:
-        problem = f"does not divide the rollout {_product(shape)}: {_left_over(rollout % size)}"
+        problem = f"does not divide the rollout {shape}: {_left_over(rollout % size)}"
+    if size % unit:
+        problem = f"is not a multiple of {_units(request, unit)}, of which every minibatch consists"
     return RequestError(
         "divisibility",
         f"minibatch_size {size:,} {problem}.",
-        f"Use minibatch_size {_either(sizes)};{_keep(size, shapes)} or --on-remainder fix.",
+        f"Use minibatch_size {_either(sizes)};{_keep(size, shape, shapes)} or --on-remainder fix.",
         [consistent_alternative(request, {**same, "minibatch_size": divisor}) for divisor in sizes]
         + [consistent_alternative(request, {**near, "minibatch_size": size}) for near in shapes],
     )
 
 
-def _product(shape: Shape) -> str:
-    return f"{shape.num_envs:,} × {shape.num_steps:,} = {shape.rollout_size:,}"
+def _shapes(request: Request, shape: Shape, size: int) -> list[dict[str, Any]]:
+    """Return the nearest shapes whose rollout is a multiple of `size`, in whole sequences and ranks."""
+    grain = Grain.of(request)
+    if grain == Grain():
+        return nearest_shapes(shape.num_envs, shape.num_steps, size)
+    if size % grain.minibatch_unit(shape.num_steps):
+        return []
+    steps = None if grain.whole_envs else grain.steps_step(size, shape.num_envs)
+    near = nearest_shapes(shape.num_envs, shape.num_steps, size, grain.envs_step(size, shape.num_steps), steps)
+    return [sizes for sizes in near if replace(shape, **sizes).rollout_size <= MOST_SAMPLES]
+
+
+def _units(request: Request, unit: int) -> str:
+    """Describe the samples of which every minibatch contains a multiple."""
+    if request.recurrent:
+        ranks = f" on each of {request.world_size:,} processes" if request.world_size > 1 else ""
+        return f"sequences of {unit // request.world_size:,} steps{ranks}"
+    return f"{unit:,} samples (one per process)"
 
 
 def _envs_and_steps(shape: Shape) -> dict[str, int]:
     return {"num_envs": shape.num_envs, "num_steps": shape.num_steps}
 
 
-def _keep(value: int, shapes: list[dict[str, Any]]) -> str:
-    listed = " or ".join(_product(Shape(**shape)) for shape in shapes)
+def _keep(value: int, shape: Shape, shapes: list[dict[str, Any]]) -> str:
+    listed = " or ".join(str(replace(shape, **near)) for near in shapes)
     return f" or keep {value:,} with {listed};" if shapes else ""
 
 

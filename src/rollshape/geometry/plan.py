@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from rollshape.errors import RequestError
@@ -11,13 +11,16 @@ from rollshape.geometry.algorithms import REPLAY_ALGORITHMS, RULES, Algo
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.completions import COMPLETION_ALGORITHMS, CompletionAlgo, CompletionSizes
 from rollshape.geometry.fields import new_record
+from rollshape.geometry.grain import Grain, in_global_sizes
 from rollshape.geometry.memory import Memory, check_memory, fits, on_policy_memory
 from rollshape.geometry.minibatch import Split, automatic_minibatch
 from rollshape.geometry.partition import MinibatchSource, partition_rollout
-from rollshape.geometry.request import REPLAY_SIZES, Request
+from rollshape.geometry.request import REPLAY_SIZES, SHARED_SIZES, Request
 from rollshape.geometry.rules import Finding, check_rules
-from rollshape.geometry.solve import check_size, consistent_alternative, solve_shape
+from rollshape.geometry.solve import Shape, check_size, complete_alternative, consistent_alternative, solve_shape
 from rollshape.geometry.values import MOST_TIMESTEPS
+
+_DEFAULTS = {field.name: field.default for field in fields(Request)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,9 @@ class Plan:
     `gradient_steps = num_updates × gradient_steps_per_update`, and the latter is num_epochs × num_minibatches. GAE
     bootstraps after `gae_window` steps, which is num_steps except for libraries that use shorter trajectories. Each
     epoch omits `dropped` samples (0 unless a remainder was accepted), and its last minibatch may have another size.
+
+    Sizes are those of all `world_size` processes; `…_per_rank` are those of one. The rollout has num_envs × num_steps ×
+    num_agents samples. With a recurrent policy, minibatches consist of sequences of `seq_length` steps.
     """
 
     algo: Algo | CompletionAlgo
@@ -61,6 +67,10 @@ class Plan:
     dropped: int = 0
     larger_minibatches: int = 0
     num_epochs: int
+    num_agents: int = 1
+    world_size: int = 1
+    recurrent: bool = False
+    seq_length: int | None = None
     total_timesteps: int | None = None
     actual_timesteps: int | None = None
     num_updates: int | None = None
@@ -84,7 +94,20 @@ class Plan:
             self.last_minibatch_size,
             self.dropped,
             self.larger_minibatches,
+            self.world_size,
         )
+
+    @property
+    def shape(self) -> str:
+        """The rollout as text: `64 × 32 = 2,048`, with the agents if there are several."""
+        agents = f" × {self.num_agents:,} agents" if self.num_agents > 1 else ""
+        return f"{self.num_envs:,} × {self.num_steps:,}{agents} = {self.rollout_size:,}"
+
+    @property
+    def per_rank(self) -> dict[str, int]:
+        """The sizes of one process."""
+        names = ("num_envs", "rollout_size", "minibatch_size")
+        return {f"{name}_per_rank": getattr(self, name) // self.world_size for name in names}
 
     def attach_findings(self, findings: tuple[Finding, ...]) -> Plan:
         """Set the findings of a plan that was just created, and return it.
@@ -99,6 +122,7 @@ class Plan:
         document = {field.name: getattr(self, field.name) for field in fields(self)}
         replay, completions = document.pop("replay"), document.pop("completions")
         document.update(vars(replay) if replay else {})
+        document.update(self.per_rank)
         document.update(asdict(completions) if completions else {})
         document["chosen"], document["repaired"] = list(self.chosen), list(self.repaired)
         document["findings"] = [finding.to_dict() for finding in self.findings]
@@ -138,14 +162,23 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
     if RULES[request.algo].uses_replay:
         from rollshape.geometry.rrd import plan_replay
 
+        _refuse_fields(request, SHARED_SIZES, "on-policy algorithms", "Leave it out.")
         return plan_replay(request)
-    for name in ("preset", *REPLAY_SIZES):
-        if getattr(request, name) is not None:
-            raise RequestError(
-                "contradiction",
-                f"{name} belongs to RRD and SAC, not to {request.algo}.",
-                f"Leave it out, or use --algo {' or --algo '.join(REPLAY_ALGORITHMS)}.",
-            )
+    if any(getattr(request, name) != _DEFAULTS[name] for name in SHARED_SIZES):
+        return in_global_sizes(request, _plan_rollout, complete_alternative)
+    return _plan_rollout(request)
+
+
+def _refuse_fields(request: Request, names: tuple[str, ...], owner: str, fix: str) -> None:
+    for name in names:
+        if getattr(request, name) != _DEFAULTS[name]:
+            raise RequestError("contradiction", f"{name} belongs to {owner}, not to {request.algo}.", fix)
+
+
+def _plan_rollout(request: Request) -> Plan:
+    """Plan an on-policy run; the sizes of the request are those of all processes."""
+    fix = f"Leave it out, or use --algo {' or --algo '.join(REPLAY_ALGORITHMS)}."
+    _refuse_fields(request, ("preset", *REPLAY_SIZES), "RRD and SAC", fix)
     partition = partition_rollout(request, solve_shape(request))
     shape, split, epochs = partition.shape, partition.split, _num_epochs(request)
     result = Plan(
@@ -161,11 +194,15 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
         last_minibatch_size=split.last_minibatch_size,
         dropped=split.dropped,
         num_epochs=epochs,
+        num_agents=request.num_agents,
+        world_size=request.world_size,
+        recurrent=request.recurrent,
+        seq_length=request.seq_length or (shape.num_steps if request.recurrent else None),
         gradient_steps_per_update=epochs * split.num_minibatches,
         sample_reuse=epochs * (1 - split.dropped / shape.rollout_size),
         chosen=shape.chosen + (("num_epochs",) if request.num_epochs is None else ()),
         repaired=tuple(note for note in (shape.repaired, partition.repaired) if note),
-        memory=_memory(request, shape.num_envs, shape.num_steps, split.minibatch_size),
+        memory=_memory(request, shape, split.minibatch_size),
         **_budget(request.total_timesteps, shape.rollout_size, epochs * split.num_minibatches),
     )
     return result.attach_findings(check_rules(result, request))
@@ -178,19 +215,35 @@ def _check_product(request: Request | None, changes: Mapping[str, Any]) -> None:
         check_size(n, t)
 
 
-def _memory(request: Request, num_envs: int, num_steps: int, minibatch_size: int) -> Memory:
-    """Estimate the memory; more than the machine has is an error that offers a smaller shape."""
-    memory = on_policy_memory(request, num_envs, num_envs * num_steps, minibatch_size)
-    n, t, smaller = num_envs, num_steps, memory
-    while not fits(smaller) and n * t > 1:
-        n, t = (n // 2, t) if n > 1 else (n, t // 2)
-        smaller = on_policy_memory(request, n, n * t, _default_minibatch(request, n * t))
+def _memory(request: Request, shape: Shape, minibatch_size: int) -> Memory:
+    """Estimate the memory of one process; more than the machine has is an error that offers a smaller shape."""
+    grain, world = Grain.of(request), request.world_size
+
+    def estimate(shape: Shape, size: int) -> Memory:
+        return on_policy_memory(
+            request, shape.num_envs * shape.num_agents // world, shape.rollout_size // world, size // world
+        )
+
+    memory = estimate(shape, minibatch_size)
+    if fits(memory):
+        return memory
+    small, smaller = shape, memory
+    while not fits(smaller) and (small.num_envs > grain.envs or small.num_steps > grain.steps):
+        small = _half(small, grain)
+        smaller = estimate(small, _default_minibatch(request, small))
     alternative = {}
     if fits(smaller):
-        sizes = {"num_envs": n, "num_steps": t, "minibatch_size": _default_minibatch(request, n * t)}
-        alternative = consistent_alternative(request, sizes)
+        sizes = {"num_envs": small.num_envs, "num_steps": small.num_steps}
+        alternative = consistent_alternative(request, sizes | {"minibatch_size": _default_minibatch(request, small)})
     check_memory(memory, alternative)
     return memory
+
+
+def _half(shape: Shape, grain: Grain) -> Shape:
+    """Return half of the environments, or of the steps if there is only one (per process) left."""
+    if shape.num_envs > grain.envs:
+        return replace(shape, num_envs=max(1, shape.num_envs // 2 // grain.envs) * grain.envs)
+    return replace(shape, num_steps=max(1, shape.num_steps // 2 // grain.steps) * grain.steps)
 
 
 def _num_epochs(request: Request) -> int:
@@ -205,8 +258,10 @@ def _num_epochs(request: Request) -> int:
     return request.num_epochs or rules.default_epochs
 
 
-def _default_minibatch(request: Request, rollout_size: int) -> int:
-    return rollout_size if RULES[request.algo].full_batch else automatic_minibatch(rollout_size).size
+def _default_minibatch(request: Request, shape: Shape) -> int:
+    if RULES[request.algo].full_batch:
+        return shape.rollout_size
+    return automatic_minibatch(shape.rollout_size, Grain.of(request).minibatch_unit(shape.num_steps)).size
 
 
 def _budget(total: int | None, rollout: int, steps_per_update: int) -> dict[str, Any]:

@@ -12,6 +12,8 @@ OnRemainder = Literal["error", "warn", "fix"]
 ActionKind = Literal["discrete", "continuous"]
 RrdPreset = Literal["rrd-vector", "rrd-image", "rrd-paper"]
 
+AGENTS = Range(1, 1_000_000)
+RANKS = Range(1, 1_000_000)
 EPOCHS = Range(1, 1_000_000)
 LAYER = Range(1, 2**24)  # units of a hidden layer
 
@@ -53,6 +55,15 @@ class Request(RolloutSizes):
     """A partly specified plan; every field that is left out is derived or chosen."""
 
     total_timesteps: Annotated[int | None, "budget in environment steps (not vector steps)", BUDGET] = None
+
+    num_agents: Annotated[int, "agents per environment that share the policy: N·T·agents samples", AGENTS] = 1
+    world_size: Annotated[int, "data-parallel processes (GPUs); all sizes are those of all processes", RANKS] = 1
+    num_envs_per_rank: Annotated[int | None, "environments of each process (alternative to N)", COUNT] = None
+    minibatch_size_per_rank: Annotated[
+        int | None, "samples of each process per gradient step (alternative to M)", COUNT
+    ] = None
+    recurrent: Annotated[bool, "recurrent policy: minibatches of whole sequences (default: whole environments)"] = False
+    seq_length: Annotated[int | None, "steps per sequence of a recurrent policy; must divide T", COUNT] = None
     learning_rate: Annotated[float | None, "Adam learning rate to rescale (see --explain lr-minibatch)", POSITIVE] = (
         None
     )
@@ -80,6 +91,10 @@ class Request(RolloutSizes):
     preset: Annotated[RrdPreset | None, "RRD, SAC: recommended sizes; other flags override them"] = None
 
 
+# Of runs with several agents or processes, or with a recurrent policy.
+SHARED_SIZES = (
+    "num_agents", "world_size", "num_envs_per_rank", "minibatch_size_per_rank", "recurrent", "seq_length",
+)  # fmt: skip
 # Settings of a run that change its memory, under the names that they have there.
 MEMORY_SETTINGS = ("num_shards", "microbatch_size", "normalize_observations", "monitor_gradients", "target_kl")
 SUBSEQUENCE_SIZES = ("rrd_batch_size", "rrd_sample_size")

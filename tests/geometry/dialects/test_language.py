@@ -142,13 +142,11 @@ def test_verl_counts_prompts_and_gpus_of_a_replica_once() -> None:
     plan = predicted("verl", VERL)
     assert (plan.rollout_size, plan.minibatch_size) == (5120, 1280)
     assert plan.completions is not None
-    assert (plan.completions.world_size, plan.completions.gradient_accumulation_steps) == (16, 5)
+    assert (plan.world_size, plan.completions.gradient_accumulation_steps) == (16, 5)
     megatron = {**VERL, "actor_rollout_ref": {**VERL["actor_rollout_ref"], "actor": {
         **VERL["actor_rollout_ref"]["actor"], "strategy": "megatron",
         "megatron": {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2}}}}  # fmt: skip
-    sizes = predicted("verl", megatron).completions
-    assert sizes is not None
-    assert sizes.world_size == 4
+    assert predicted("verl", megatron).world_size == 4
 
 
 @pytest.mark.parametrize(
@@ -267,11 +265,9 @@ def test_rlinf_by_task_type() -> None:
     plan = predicted("rlinf:reasoning", reasoning)
     assert (plan.rollout_size, plan.minibatch_size) == (512, 128)
     assert plan.completions is not None
-    assert (plan.completions.world_size, plan.completions.gradient_accumulation_steps) == (4, 4)
+    assert (plan.world_size, plan.completions.gradient_accumulation_steps) == (4, 4)
     everywhere = {**reasoning, "cluster": {"num_nodes": 2, "component_placement": {"actor": "all"}}}
-    sizes = predicted("rlinf:reasoning", everywhere).completions
-    assert sizes is not None
-    assert sizes.world_size == 16
+    assert predicted("rlinf:reasoning", everywhere).world_size == 16
     for ranks in ("left", "1-", {}):
         with pytest.raises(RequestError):
             predicted("rlinf:reasoning", {**reasoning, "cluster": {"component_placement": {"actor": ranks}}})
@@ -309,9 +305,7 @@ def test_megatrons_keys_are_enough_to_know_it() -> None:
         "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size": 3, "algorithm.adv_estimator": "grpo",
         "actor_rollout_ref.actor.megatron.tensor_model_parallel_size": 1,
     }  # fmt: skip
-    sizes = predicted("verl", config).completions
-    assert sizes is not None
-    assert sizes.world_size == 8
+    assert predicted("verl", config).world_size == 8
     with pytest.raises(RequestError, match="on 24 data-parallel GPUs"):
         predicted("verl", config | {"actor_rollout_ref.actor.strategy": "fsdp2"})
 

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rollshape.errors import RequestError
@@ -16,6 +16,7 @@ from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import divisors
 from rollshape.geometry.plan import Plan
 
+RECURRENT = "sb3:recurrent_ppo"
 SHAPE = ("num_envs", "num_steps", "gae_window", "rollout_size", "minibatch_size", "num_epochs", "num_updates")
 names = st.sampled_from(sorted(DIALECTS))
 
@@ -65,6 +66,7 @@ def test_write_then_read_is_the_identity(recipe: Recipe, name: str) -> None:
 @settings(max_examples=1_500, deadline=None)
 @given(recipes(), names, names)
 def test_there_and_back(recipe: Recipe, here: str, there: str) -> None:
+    assume((here == RECURRENT) == (there == RECURRENT))  # else the policy becomes recurrent, and minibatches with it
     start = write(DIALECTS[here].adapt(recipe), DIALECTS[here])
     going = translate(start, here, there)
     coming = translate(going.config, there, here)

@@ -6,6 +6,7 @@ environment), and trains until the config's own budget is spent. Nothing here kn
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,7 +99,8 @@ def each(owner: Any, method: str, look: Callable[[Any], None]) -> None:
 
 
 def seed_everything() -> None:
-    random.seed(SEED)
-    np.random.seed(SEED)
-    torch.manual_seed(SEED)
+    seed = SEED + int(os.environ.get("RANK", "0"))  # processes that train together differ in weights and actions
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
     torch.set_num_threads(1)

@@ -42,13 +42,17 @@ NETWORK = {
 }
 
 
-class CartPoles(IVecEnv):
-    """Gymnasium's CartPole as a vector environment of rl_games, in this process."""
+RECURRENT = NETWORK | {"rnn": {"name": "lstm", "units": 8, "layers": 1}}
 
-    def __init__(self, _: str, num_actors: int, **__: Any) -> None:
+
+class CartPoles(IVecEnv):
+    """Gymnasium's CartPole as a vector environment of rl_games, in this process; an agent is a CartPole of its own."""
+
+    def __init__(self, _: str, num_actors: int, agents: int = 1, **__: Any) -> None:
+        self.agents = agents
         self.env = gym.make_vec(
             CARTPOLE,
-            num_envs=num_actors,
+            num_envs=num_actors * agents,
             vectorization_mode="sync",
             vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
         )
@@ -64,6 +68,7 @@ class CartPoles(IVecEnv):
         return {
             "observation_space": self.env.single_observation_space,
             "action_space": self.env.single_action_space,
+            "agents": self.agents,
         }
 
 
@@ -84,7 +89,7 @@ class Watcher(AlgoObserver):
         before(algo, "train_actor_critic", lambda batch: self.tally.minibatch(len(batch["actions"])))
 
 
-def agent_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def agent_config(config: Mapping[str, Any], network: Mapping[str, Any] = NETWORK) -> dict[str, Any]:
     """A whole agent file of rl_games around a flat config."""
     return {
         "params": {
@@ -92,7 +97,7 @@ def agent_config(config: Mapping[str, Any]) -> dict[str, Any]:
             "torch_threads": 1,
             "algo": {"name": "a2c_discrete"},
             "model": {"name": "discrete_a2c"},
-            "network": NETWORK,
+            "network": dict(network),
             "config": {**UNSAID, **config},
         }
     }

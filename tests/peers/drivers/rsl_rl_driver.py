@@ -15,6 +15,7 @@ from tensordict import TensorDict
 from peers.drivers import CARTPOLE, SEED, Counted, Pair, Tally, before, each, seed_everything
 
 MODEL = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "tanh"}
+RECURRENT = MODEL | {"class_name": "RNNModel", "rnn_type": "gru", "rnn_hidden_dim": 8}
 
 
 class LabelledCartPoles(VecEnv):
@@ -51,7 +52,13 @@ class LabelledCartPoles(VecEnv):
         return self.latest, torch.as_tensor(rewards, dtype=torch.float32), torch.as_tensor(ended | cut), extras
 
 
-def train(config: Mapping[str, Any]) -> Counted:
+def train(config: Mapping[str, Any], model: Mapping[str, Any] = MODEL, device: str = "cpu") -> Counted:
+    return train_runner(config, model, device)[0]
+
+
+def train_runner(
+    config: Mapping[str, Any], model: Mapping[str, Any] = MODEL, device: str = "cpu"
+) -> tuple[Counted, OnPolicyRunner]:
     seed_everything()
     algorithm = dict(config)
     num_envs, num_steps = algorithm.pop("num_envs"), algorithm.pop("num_steps_per_env")
@@ -62,27 +69,30 @@ def train(config: Mapping[str, Any]) -> Counted:
             "num_steps_per_env": num_steps,
             "save_interval": 10**9,
             "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-            "actor": {**MODEL, "distribution_cfg": {"class_name": "GaussianDistribution"}},
-            "critic": dict(MODEL),
+            "actor": {**model, "distribution_cfg": {"class_name": "GaussianDistribution"}},
+            "critic": dict(model),
             "algorithm": {"class_name": "PPO", **algorithm},
         },
         log_dir=None,
-        device="cpu",
+        device=device,
     )
     tally, trained = Tally(), []
     settings = _settings(runner.alg)  # before an adaptive schedule moves the learning rate
 
     def minibatch(batch: Any) -> None:
-        pairs = [(int(clock) % num_steps, int(env)) for clock, env in batch.observations["label"].tolist()]
+        labels = batch.observations["label"]
+        labels = labels if batch.masks is None else labels[batch.masks]  # trajectories are padded
+        pairs = [(int(clock) % num_steps, int(env)) for clock, env in labels.tolist()]
         tally.minibatch(len(pairs))
         trained[-1].extend(pairs)
 
     before(runner.alg, "update", tally.new_update)
     before(runner.alg, "update", lambda: trained.append([]))
     each(runner.alg.storage, "mini_batch_generator", minibatch)
+    each(runner.alg.storage, "recurrent_mini_batch_generator", minibatch)
     with tally.watching():
         runner.learn(iterations)
-    return Counted(tally.minibatches, tally.steps, settings, trained)
+    return Counted(tally.minibatches, tally.steps, settings, trained), runner
 
 
 def lost(trained: list[Pair], num_envs: int, num_steps: int) -> set[Pair]:

@@ -23,6 +23,10 @@ MODELS = {
 
 
 def train(config: Mapping[str, Any]) -> Counted:
+    return train_runner(config)[0]
+
+
+def train_runner(config: Mapping[str, Any]) -> tuple[Counted, Runner]:
     seed_everything()
     agent = dict(config)
     num_envs, timesteps = agent.pop("num_envs"), agent.pop("timesteps")
@@ -45,7 +49,7 @@ def train(config: Mapping[str, Any]) -> Counted:
                 },
             },
         )
-        return _counted(runner)
+        return _counted(runner), runner
 
 
 def _counted(runner: Runner) -> Counted:

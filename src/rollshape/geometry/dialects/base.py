@@ -11,12 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from math import gcd
 from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import Algo
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, sequence_length, with_whole_sequences
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split, split, split_by_count
 from rollshape.geometry.values import FINITE, NOT_NEGATIVE, POSITIVE, UNIT, real_number, whole_number
@@ -124,6 +126,10 @@ class Dialect:
     shuffle: ClassVar[Shuffle] = Shuffle.EACH_EPOCH
     normalization: ClassVar[Normalization] = Normalization.MINIBATCH
     time_limit: ClassVar[TimeLimit]
+    agents: ClassVar[Agents] = Agents.ENVIRONMENTS
+    ranks: ClassVar[Ranks] = Ranks.ONE
+    recurrence: ClassVar[Recurrence] = Recurrence.NONE
+    per_rank: ClassVar[frozenset[str]] = frozenset({"num_envs", "rollout_size", "minibatch_size"})  # if PER_RANK
     schedule: ClassVar[str] = CONSTANT_RATE  # of the learning rate, by default
     value_clip: ClassVar[str] = UNCLIPPED  # the value loss, by default
     switches: ClassVar[tuple[Switch, ...]] = ()  # keys that change one of these
@@ -174,6 +180,10 @@ class Dialect:
 
     # Config values → recipe
 
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:  # noqa: ARG002
+        """Return what the config says of agents, processes and recurrence; its sizes are at `level`."""
+        return {}
+
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         """Return the recipe of values by concept (extras by key name), in which defaults are filled in."""
         n = self.required(sizes, "num_envs")
@@ -181,12 +191,14 @@ class Dialect:
             return self.recipe(sizes, n, int(sizes["num_steps"]))
         has_rollout = any(key.concept == "rollout_size" for key in self.keys)
         rollout = self.required(sizes, "rollout_size" if has_rollout else "num_steps")
-        refusal = f"a rollout of {rollout:,} is not a multiple of {n:,} environments" if rollout % n else ""
-        return self.recipe(sizes, n, nearest_quotient(rollout, n), refusal)
+        streams = n * (sizes.get("num_agents") or 1)
+        refusal = f"a rollout of {rollout:,} is not a multiple of {n:,} environments" if rollout % streams else ""
+        return self.recipe(sizes, n, nearest_quotient(rollout, streams), refusal)
 
     def recipe(self, sizes: Mapping[str, Any], n: int, t: int, refusal: str = "") -> Recipe:
         """Return the recipe of N × T with the given minibatch, epochs and budget."""
-        rollout, size, count = n * t, sizes.get("minibatch_size"), sizes.get("num_minibatches")
+        agents, recurrent = sizes.get("num_agents") or 1, bool(sizes.get("recurrent"))
+        rollout, size, count = n * t * agents, sizes.get("minibatch_size"), sizes.get("num_minibatches")
         if size is None and (count or 1) > rollout:
             refusal, count = f"{count:,} minibatches of a rollout of {rollout:,} samples would be empty", rollout
         if size is None:
@@ -198,6 +210,10 @@ class Dialect:
             num_minibatches=count if self.uses_count and count else max(1, rollout // size),
             num_epochs=sizes.get("num_epochs") or 1,
             gae_window=t,
+            num_agents=agents,
+            world_size=sizes.get("world_size") or 1,
+            recurrent=recurrent,
+            seq_length=sequence_length(self, t, sizes.get("seq_length")) if recurrent else None,
             refusal=refusal,
             algo=self.algo,
             extra={key.name: sizes[key.name] for key in self.keys if key.concept == EXTRA and key.name in sizes},
@@ -222,7 +238,7 @@ class Dialect:
             return replace(recipe, total_timesteps=updates * rollout, num_updates=updates)
         total = sizes.get("total_timesteps")
         if sizes.get("vector_steps") is not None:
-            total = int(sizes["vector_steps"]) * recipe.num_envs
+            total = int(sizes["vector_steps"]) * recipe.num_envs * recipe.num_agents
         if total is None:
             return recipe
         return replace(recipe, total_timesteps=total, num_updates=self.updates(total, rollout))
@@ -241,7 +257,10 @@ class Dialect:
     # Recipe → config values
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
-        """Return values by concept (extras by key name): the inverse of `parse` for every result of `adapt`."""
+        """Return values by concept (extras by key name): the inverse of `parse` for every result of `adapt`.
+
+        Sizes are those of all processes; `sharing.emit_per_rank` returns them as the config contains them.
+        """
         total, updates = self.budget(recipe), recipe.num_updates
         return {
             "num_envs": recipe.num_envs,
@@ -275,7 +294,7 @@ class Dialect:
     def _vector_steps(self, recipe: Recipe, total: int | None) -> int | None:
         if total is None or recipe.num_updates is None:
             return None
-        steps, rest = divmod(total, recipe.num_envs)
+        steps, rest = divmod(total, recipe.num_envs * recipe.num_agents)
         return recipe.num_updates * recipe.num_steps if rest else steps
 
     # Hyperparameters
@@ -318,18 +337,25 @@ class Dialect:
 
     def adapt(self, recipe: Recipe) -> Recipe:
         """Return the nearest recipe that the library can express; rollout_size has priority over minibatch_size."""
-        rollout, size = recipe.rollout_size, min(recipe.minibatch_size, recipe.rollout_size)
+        recipe = with_whole_sequences(recipe)
+        unit = recipe.minibatch_unit  # from here on, sizes count sequences, or samples of one rank
+        rollout = max(1, recipe.rollout_size // unit)
+        size = nearest_quotient(min(recipe.minibatch_size, recipe.rollout_size), unit)
         count = max(1, rollout // size)
         if rollout // recipe.num_minibatches == size:
             count = recipe.num_minibatches  # given as a number of minibatches, possibly with a larger remainder
         elif rollout // count != size and size**2 < (rollout // count) * (rollout // (count + 1)):
             count += 1  # one more minibatch is nearer to the requested size
-        if self.remainder is Remainder.REFUSE:
-            size = nearest_divisor(rollout, size)
+        if self.refuses_remainder(recipe):
+            size = nearest_divisor(rollout, Fraction(min(recipe.minibatch_size, recipe.rollout_size), unit))
             count = rollout // size
         if self.uses_count:
             size = rollout // count
-        return self.with_split(recipe, size, count, recipe.num_steps)
+        return self.with_split(recipe, size * unit, count, recipe.num_steps)
+
+    def refuses_remainder(self, recipe: Recipe) -> bool:  # noqa: ARG002
+        """Return whether every sample must be in a full minibatch."""
+        return self.remainder is Remainder.REFUSE
 
     def with_split(self, recipe: Recipe, size: int, count: int, window: int) -> Recipe:
         """Return the recipe with another split, without the extras of its original dialect."""
@@ -337,15 +363,20 @@ class Dialect:
 
     def adapt_to_windows(self, recipe: Recipe) -> Recipe:
         """Adapt to a library whose minibatches contain whole windows: the window must divide M and T."""
-        size = nearest_divisor(recipe.rollout_size, min(recipe.minibatch_size, recipe.rollout_size))
-        window = gcd(size, recipe.num_steps, recipe.gae_window)
+        unit = recipe.minibatch_unit
+        size = unit * nearest_divisor(
+            recipe.rollout_size // unit, Fraction(min(recipe.minibatch_size, recipe.rollout_size), unit)
+        )
+        window = gcd(size // recipe.world_size, recipe.num_steps, recipe.gae_window)
         return self.with_split(recipe, size, recipe.rollout_size // size, window)
 
     def epoch(self, recipe: Recipe) -> Split:
         """Return the minibatches of one epoch."""
+        unit = recipe.minibatch_unit
+        rollout = recipe.rollout_size // unit
         if self.uses_count:
-            return split_by_count(recipe.rollout_size, recipe.num_minibatches, self.remainder)
-        return split(recipe.rollout_size, recipe.minibatch_size, self.remainder)
+            return split_by_count(rollout, recipe.num_minibatches, self.remainder).scaled(unit)
+        return split(rollout, recipe.minibatch_size // unit, self.remainder).scaled(unit)
 
     def steps_per_update(self, recipe: Recipe) -> int:
         """Return the optimizer steps per rollout."""
@@ -357,10 +388,26 @@ class Dialect:
 
     def problem(self, recipe: Recipe) -> str:
         """Return why the library rejects the recipe (its error message, if it has one), or an empty string."""
-        if recipe.refusal:
-            return recipe.refusal
-        if self.remainder is Remainder.REFUSE and recipe.rollout_size % recipe.minibatch_size:
-            return self.remainder_detail.format(rollout=recipe.rollout_size, minibatch=recipe.minibatch_size)
+        return recipe.refusal or self.remainder_problem(recipe) or self.sequence_problem(recipe)
+
+    def remainder_problem(self, recipe: Recipe) -> str:
+        """Return the library's message if it refuses a remainder and there is one, or an empty string."""
+        rollout, size = (n // recipe.world_size for n in (recipe.rollout_size, recipe.minibatch_size))
+        rest = rollout % (recipe.num_minibatches if self.uses_count else max(1, size))
+        if self.remainder is Remainder.REFUSE and rest:
+            return self.remainder_detail.format(rollout=rollout, minibatch=size)
+        return ""
+
+    def sequence_problem(self, recipe: Recipe) -> str:
+        """Return why the minibatches do not consist of whole sequences, or an empty string."""
+        length, size = recipe.seq_length, recipe.minibatch_size // recipe.world_size
+        if length is None:
+            return ""
+        if recipe.num_steps % length:
+            return f"{recipe.num_steps:,} steps are not a multiple of the sequence length {length:,}"
+        sequences = recipe.rollout_size // recipe.minibatch_unit
+        if sequences % recipe.num_minibatches if self.uses_count else size % length:
+            return f"minibatches of {size:,} samples do not contain whole sequences of {length:,} steps"
         return ""
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import Remainder, Split
 
 
 class BaselinesPPO2(Dialect):
-    """`nminibatches` must divide the rollout."""
+    """`nminibatches` must divide the rollout, and num_env if the network is recurrent (`network: cnn_lstm`)."""
 
     name = "baselines_ppo2"
     library = "OpenAI Baselines PPO2"
@@ -38,6 +39,14 @@ class BaselinesPPO2(Dialect):
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped"
     algorithm_names = Dialect.algorithm_names | {"ppo2"}
+    recurrence = Recurrence.ENVIRONMENTS
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        return {"recurrent": "lstm" in str(find_outward(config, level, "network") or "")}
+
+    def sequence_problem(self, recipe: Recipe) -> str:
+        n, count = recipe.num_envs, recipe.num_minibatches
+        return f"AssertionError: nenvs % nminibatches == 0 ({n} % {count})" if recipe.recurrent and n % count else ""
 
 
 class BaselinesPPO1(Dialect):

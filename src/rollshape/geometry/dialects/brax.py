@@ -8,6 +8,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks
 from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder
 
@@ -15,7 +16,8 @@ from rollshape.geometry.minibatch import Remainder
 class Brax(Dialect):
     """`batch_size` is a number of trajectories of `unroll_length`: M = batch_size·unroll_length, whatever num_envs is.
 
-    Each environment unrolls batch_size·num_minibatches/num_envs times per update; GAE ends with each unroll.
+    Each environment unrolls batch_size·num_minibatches/num_envs times per update; GAE ends with each unroll. Devices
+    share num_envs and batch_size, so their number must divide both.
     """
 
     name = "brax"
@@ -46,6 +48,7 @@ class Brax(Dialect):
     rounds_up = True
     shuffle = Shuffle.TRAJECTORIES
     time_limit = TimeLimit.MASKED
+    ranks = Ranks.GLOBAL
     unique_features = ("action_repeat and num_resets_per_eval",)
     other_keys = frozenset({"num_eval_envs", "episode_length"})
     notes = ("GAE is recomputed for every minibatch with the current critic",)
@@ -78,6 +81,9 @@ class Brax(Dialect):
         return self.adapt_to_windows(recipe)
 
     def problem(self, recipe: Recipe) -> str:
+        trajectories = recipe.minibatch_size // recipe.gae_window
+        if not recipe.refusal and trajectories % recipe.world_size:
+            return f"TypeError: batch_size {trajectories} cannot be divided among {recipe.world_size} devices"
         return recipe.refusal
 
     def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import (
     CLIPPED,
     CONSTANT_RATE,
@@ -15,11 +17,17 @@ from rollshape.geometry.dialects.base import (
     Switch,
     TimeLimit,
 )
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder
+from rollshape.geometry.values import whole_number
 
 
 class CleanRL(Dialect):
-    """`num_minibatches` is configured; `batch_size` and `minibatch_size` are derived (setting them has no effect)."""
+    """`num_minibatches` is configured; `batch_size` and `minibatch_size` are derived (setting them has no effect).
+
+    ppo_atari_lstm.py (`--recurrent`, or `exp_name: ppo_atari_lstm`) trains on whole environments.
+    """
 
     name = "cleanrl"
     library = "CleanRL ppo.py"
@@ -52,7 +60,46 @@ class CleanRL(Dialect):
     algorithm_hints = ("exp_name",)
     algorithm_names: ClassVar[frozenset[str]] = Dialect.algorithm_names | {"rpo"}
     other_keys = frozenset({"batch_size", "minibatch_size", "num_iterations"})
+    recurrence = Recurrence.ENVIRONMENTS
     notes: ClassVar[tuple[str, ...]] = ("target_kl is checked once per epoch, after the last step",)
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        if self.ranks is Ranks.ONE and find_outward(config, level, "local_num_envs") is not None:
+            raise RequestError(
+                "other-dialect",
+                "local_num_envs belongs to CleanRL's ppo_atari_multigpu.py.",
+                "Use --from cleanrl_multigpu (or --dialect cleanrl_multigpu).",
+            )
+        return {"recurrent": "lstm" in str(find_outward(config, level, "exp_name") or "")}
+
+    def refuses_remainder(self, recipe: Recipe) -> bool:
+        return recipe.recurrent
+
+    def sequence_problem(self, recipe: Recipe) -> str:
+        envs, count = recipe.num_envs // recipe.world_size, recipe.num_minibatches
+        if recipe.recurrent and envs % count:
+            return f"AssertionError: args.num_envs % args.num_minibatches == 0 ({envs} % {count})"
+        return ""
+
+
+class CleanRLMultiGPU(CleanRL):
+    """`local_num_envs` is per process, `num_minibatches` the same in all; `num_envs` and `batch_size` are derived."""
+
+    name = "cleanrl_multigpu"
+    library = "CleanRL ppo_atari_multigpu.py"
+    keys: ClassVar[tuple[Key, ...]] = (
+        Key("local_num_envs", "num_envs", 8),
+        *(key for key in CleanRL.keys if key.concept not in ("num_envs", "total_timesteps", "clip_range")),
+        Key("total_timesteps", "total_timesteps", 10_000_000),
+        Key("clip_coef", "clip_range", 0.1),
+    )
+    ranks = Ranks.PER_RANK
+    recurrence = Recurrence.NONE
+    other_keys = CleanRL.other_keys | {"num_envs", "local_batch_size", "local_minibatch_size"}
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        world = find_outward(config, level, "world_size")  # derived from the launcher: 0 in the script's defaults
+        return {"world_size": whole_number("world_size", world, least=0) or None} if world is not None else {}
 
 
 class ManiSkill(CleanRL):
@@ -79,5 +126,6 @@ class ManiSkill(CleanRL):
     time_limit = TimeLimit.FINAL
     schedule = Dialect.schedule
     value_clip = Dialect.value_clip
+    recurrence = Recurrence.NONE
     other_keys = CleanRL.other_keys | {"num_eval_envs", "num_eval_steps"}
     notes: ClassVar[tuple[str, ...]] = ("success and failure bootstrap like a time limit",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -16,6 +17,7 @@ from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
+from rollshape.geometry.dialects.sharing import Ranks, emit_per_rank, rank_problem, with_whole_sequences
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
@@ -58,7 +60,7 @@ class Fit:
 
     def block(self) -> str:
         """Return the batch configuration in the library's names, formatted for a training log."""
-        sizes = self.dialect.emit(self.after)
+        sizes = emit_per_rank(self.dialect, self.after)
         rows = []
         leaves = Counter(key.leaf for key in self.dialect.shape_keys)
         for key in self.dialect.shape_keys:
@@ -69,11 +71,17 @@ class Fit:
                 rows.append((name, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
         position = next((i for i, row in enumerate(rows) if row[0] in _minibatch_leaves(self.dialect)), len(rows))
         if not any(key.concept == "rollout_size" for key in self.dialect.shape_keys):
-            rows.insert(position, (self.dialect.rollout_name, str(self.after.rollout_size)))
+            rows.insert(position, (self.dialect.rollout_name, str(self._rollout_size())))
+        rows += [("num_agents", str(self.after.num_agents))] if self.after.num_agents > 1 else []
+        rows += [("world_size", str(self.after.world_size))] if self.after.world_size > 1 else []
         width = max(len(name) for name, _ in rows)
         return "\n".join(
             ["[INFO]: Batch configuration:", *(f"         {name:<{width}} = {value}" for name, value in rows)]
         )
+
+    def _rollout_size(self) -> int:
+        """Return the rollout size as the library counts it."""
+        return self.after.rollout_size // (self.after.world_size if self.dialect.ranks is Ranks.PER_RANK else 1)
 
 
 def _minibatch_leaves(dialect: Dialect) -> set[str]:
@@ -88,18 +96,30 @@ def fit(
     num_envs: int | None = None,
     key: str | None = None,
     file: str | None = None,
+    num_agents: int | None = None,
+    world_size: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> Fit:
     """Find the smallest change that makes a config valid for `num_envs` environments; valid sizes are kept.
 
-    `file` is the path of the config, whose name may say which algorithm it is for.
+    `file` is the path of the config, whose name may say which algorithm it is for. `num_envs` is the number of
+    environments of all `world_size` processes.
     """
     library = resolve(dialect, values, key=key, file=file)
-    config = read(values, library, num_envs=num_envs, key=key, candidates=ALL_DIALECTS, hyper=False, file=file)
+    facts: dict[str, Any] = {
+        "num_envs": num_envs, "key": key, "file": file, "num_agents": num_agents, "world_size": world_size,
+        "recurrent": recurrent,
+    }  # fmt: skip
+    config = read(values, library, candidates=ALL_DIALECTS, hyper=False, seq_length=seq_length, **facts)
     before = replace(config.recipe, hyper=_learning_rate(config, library))
+    if (error := rank_problem(library, before)) is not None:
+        raise error
     after, reason = _make_valid(library, before)
     plan = predict(library, after, "auto" if reason else "user")
     edits = _edits(library, config, after, is_kept=after is before)
-    written = read(apply_edits(values, edits), library, num_envs=num_envs, key=key, hyper=False, file=file).recipe
+    written_length = None if seq_length is None else after.seq_length
+    written = read(apply_edits(values, edits), library, hyper=False, seq_length=written_length, **facts).recipe
     if predict(library, written).split != plan.split:
         raise RequestError(
             "divisibility",
@@ -125,20 +145,24 @@ def _make_valid(library: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
     if isinstance(recipe, CompletionRecipe):
         return library.adapt(recipe), "nearest legal sizes"
     rollout, size = recipe.rollout_size, recipe.minibatch_size
+    unit = with_whole_sequences(recipe).minibatch_unit
+    units = max(1, rollout // unit)
     if library.uses_count:
-        count = nearest_divisor(rollout, min(recipe.num_minibatches, rollout))
+        count = nearest_divisor(units, min(recipe.num_minibatches, units))
         near = replace(recipe, minibatch_size=rollout // count, num_minibatches=count)
-        reason = f"nearest divisor of {rollout:,} to {recipe.num_minibatches:,}"
+        reason = f"nearest divisor of {units:,} to {recipe.num_minibatches:,}"
     else:
-        divisor = nearest_divisor(rollout, min(size, rollout))
+        divisor = unit * nearest_divisor(units, Fraction(min(size, rollout), unit))
         near = replace(recipe, minibatch_size=divisor, num_minibatches=rollout // divisor)
         reason = f"nearest divisor of {rollout:,} to {size:,}"
+    if recipe.seq_length:
+        reason += f" in whole sequences of {unit // recipe.world_size:,}"
     nearest = library.adapt(near)
     if _is_valid(library, nearest) and max(nearest.minibatch_size, size) <= LARGEST_CHANGE * min(
         nearest.minibatch_size, size
     ):
         return nearest, "" if nearest.minibatch_size == size else reason
-    choice = automatic_minibatch(rollout)
+    choice = automatic_minibatch(rollout, unit)
     automatic = replace(recipe, minibatch_size=choice.size, num_minibatches=rollout // choice.size)
     return library.adapt(automatic), choice.reason
 
@@ -156,7 +180,7 @@ def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bo
 
     If the recipe `is_kept`, only the number of environments and extras may need an edit.
     """
-    sizes = library.emit(after) | _workers(config.values, library, after.num_envs)
+    sizes = emit_per_rank(library, after) | _workers(config.values, library, after.num_envs)
     edits = []
     for entry in library.keys:
         fixable = entry.concept == EXTRA and entry.name.removeprefix(library.prefix) in library.fixable
@@ -218,15 +242,24 @@ def fit_config(
     *,
     key: str | None = None,
     verbose: bool = True,
+    num_agents: int | None = None,
+    world_size: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> dict[str, Any]:
     """Return the config with valid sizes for `num_envs` environments; call it in a training script.
 
     >>> agent_cfg = rollshape.fit_config(agent_cfg, dialect="rl_games", num_envs=env.num_envs)
 
-    The input is not modified: the result is a copy (of the mappings that change) in which only invalid sizes differ.
+    The input is not modified: the result is a copy (of the mappings that change) in which only invalid sizes differ. In
+    a script that runs in several processes, give the environments of one process and no `world_size`, or those of all
+    processes and `world_size`.
     With `verbose`, print the batch configuration in the library's names.
     """
-    result = fit(config, dialect, num_envs=num_envs, key=key)
+    result = fit(
+        config, dialect, num_envs=num_envs, key=key,
+        num_agents=num_agents, world_size=world_size, recurrent=recurrent, seq_length=seq_length,
+    )  # fmt: skip
     fitted = apply_edits(config, result.edits)
     if verbose:
         print(result.block())

@@ -16,6 +16,7 @@ from rollshape.geometry.completions import BatchSplit, nearest_split
 from rollshape.geometry.dialects.base import OVERRIDE, SHAPE_CONCEPTS, Dialect, Normalization, TimeLimit
 from rollshape.geometry.dialects.config import lookup
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.rules import Finding
@@ -85,6 +86,7 @@ class LanguageDialect(Dialect):
     normalization = Normalization.GROUP
     time_limit = TimeLimit.COMPLETION
     rollout_name = "completions"
+    ranks = Ranks.KEYS
     algorithm = "PPO or GRPO"
     algorithm_names = frozenset({"ppo", "grpo", "dapo", "rloo", "reinforce"})
     estimator_key: ClassVar[str] = ""  # the key that names the estimator, if the library has one
@@ -269,6 +271,6 @@ def size_config(dialect: LanguageDialect, plan: Plan) -> dict[str, Any]:
         algo=plan.algo,
         estimator=plan.algo,  # GRPO and RLOO are the main estimators of their algorithms
         num_generations=sizes.num_generations,
-        world_size=sizes.world_size,
+        world_size=plan.world_size,
     )
     return _sizes(dialect, recipe) if dialect.adapt(recipe) == recipe else {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, OVERRIDE, Dialect, Key, Shuffle, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split
 
@@ -17,7 +18,11 @@ _INNER, _LARGEST = "env.num_envs", "train.max_minibatch_size"
 
 
 class PufferLib(Dialect):
-    """Minibatches are whole segments of `bptt_horizon`, sampled by priority; `batch_size` is the rollout size."""
+    """Minibatches are whole segments of `bptt_horizon`, sampled by priority; `batch_size` is the rollout size.
+
+    With torchrun, all sizes are those of one process, also `total_timesteps`. Segments are the sequences of a recurrent
+    policy (`rnn_name`), so it has no further rule.
+    """
 
     name = "pufferlib"
     library = "PufferLib PuffeRL"
@@ -43,6 +48,9 @@ class PufferLib(Dialect):
     remainder = Remainder.DROP
     remainder_detail = "samples floor(epochs × rollout / minibatch) minibatches; there is no full pass over the data"
     rounds_up = True
+    ranks = Ranks.PER_RANK
+    per_rank = Dialect.per_rank | {"total_timesteps"}
+    recurrence = Recurrence.SEQUENCES
     shuffle = Shuffle.PRIORITY
     time_limit = TimeLimit.IGNORED
     schedule = "cosine to zero (train.anneal_lr)"
@@ -54,6 +62,10 @@ class PufferLib(Dialect):
         "the last step of a segment has no advantage; rewards are clipped to ±1",
     )
 
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        names = [find_outward(config, level, *path, "rnn_name") for path in ((), ("base",))]
+        return {"recurrent": any(name not in (None, "None", "") for name in names)}
+
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         inner = sizes.get(_INNER) or 1
         n = sizes.get(OVERRIDE) or self.required(sizes, "num_envs") * inner
@@ -64,23 +76,25 @@ class PufferLib(Dialect):
         if rollout % (n * window):
             refusal = f"batch_size {rollout:,} is not a multiple of {n:,} agents × bptt_horizon {window:,}"
         steps = nearest_quotient(rollout, n * window) * window
-        return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
+        recipe = replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
+        return replace(recipe, seq_length=window if recipe.recurrent else None)
 
     def problem(self, recipe: Recipe) -> str:
         if recipe.refusal:
             return recipe.refusal
         if recipe.minibatch_size > recipe.rollout_size:
             return f"APIUsageError: batch_size {recipe.rollout_size} must be >= minibatch_size {recipe.minibatch_size}"
-        most = _largest_microbatch(recipe)
-        if recipe.minibatch_size > most and recipe.minibatch_size % most:
-            return f"APIUsageError: minibatch_size {recipe.minibatch_size} % max_minibatch_size {most}"
-        if recipe.minibatch_size % recipe.gae_window:
-            return f"APIUsageError: minibatch_size {recipe.minibatch_size} % bptt_horizon {recipe.gae_window}"
+        most, size = _largest_microbatch(recipe), recipe.minibatch_size // recipe.world_size
+        if size > most and size % most:
+            return f"APIUsageError: minibatch_size {size} % max_minibatch_size {most}"
+        if size % recipe.gae_window:
+            return f"APIUsageError: minibatch_size {size} % bptt_horizon {recipe.gae_window}"
         return ""
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         """Return the sizes; the agents per environment are reduced to a number that divides all agents."""
-        inner, most = gcd(recipe.num_envs, recipe.extra.get(_INNER) or 1), _largest_microbatch(recipe)
+        inner = gcd(recipe.num_envs // recipe.world_size, recipe.extra.get(_INNER) or 1)
+        most = _largest_microbatch(recipe)
         sizes = {**super().emit(recipe), "num_envs": recipe.num_envs // inner, "num_steps": recipe.gae_window}
         if recipe.extra.get(_INNER):
             sizes[_INNER] = inner
@@ -88,9 +102,11 @@ class PufferLib(Dialect):
 
     def adapt(self, recipe: Recipe) -> Recipe:
         nearest, most = self.adapt_to_windows(recipe), _largest_microbatch(recipe)
-        if nearest.minibatch_size > most and nearest.minibatch_size % most:
-            most = nearest.minibatch_size
-        return replace(nearest, extra={_INNER: recipe.extra.get(_INNER), _LARGEST: most})
+        size = nearest.minibatch_size // recipe.world_size
+        if size > most and size % most:
+            most = size
+        length = nearest.gae_window if recipe.recurrent else None
+        return replace(nearest, seq_length=length, extra={_INNER: recipe.extra.get(_INNER), _LARGEST: most})
 
     def epoch(self, recipe: Recipe) -> Split:
         return Split(
@@ -99,8 +115,9 @@ class PufferLib(Dialect):
         )  # fmt: skip
 
     def steps_per_update(self, recipe: Recipe) -> int:
-        micro = min(recipe.minibatch_size, _largest_microbatch(recipe))
-        return recipe.num_epochs * recipe.rollout_size // micro // max(1, recipe.minibatch_size // micro)
+        rollout, size = (n // recipe.world_size for n in (recipe.rollout_size, recipe.minibatch_size))
+        micro = min(size, _largest_microbatch(recipe))
+        return recipe.num_epochs * rollout // micro // max(1, size // micro)
 
 
 def _largest_microbatch(recipe: Recipe) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from rollshape.geometry.dialects.base import CONSTANT_RATE, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
+from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder
 
 
 class PureJaxRL(Dialect):
-    """A dict with upper-case keys; the number of minibatches must divide the rollout size."""
+    """A dict with upper-case keys; the number of minibatches must divide the rollout size.
+
+    ppo_rnn.py (`--recurrent`) trains on whole environments.
+    """
 
     name = "purejaxrl"
     library = "PureJaxRL ppo.py"
@@ -31,5 +35,6 @@ class PureJaxRL(Dialect):
     time_limit = TimeLimit.TERMINAL
     schedule = "linear to zero (ANNEAL_LR)"
     value_clip = "always clipped"
+    recurrence = Recurrence.ENVIRONMENTS
     switches = (Switch("ANNEAL_LR", "learning-rate schedule", {True: LINEAR_RATE, False: CONSTANT_RATE}),)
     other_keys = frozenset({"NUM_UPDATES", "MINIBATCH_SIZE"})

@@ -11,6 +11,7 @@ from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, TimeLimit, is_number
 from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import emit_per_rank, merge_facts
 from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
 
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
@@ -37,10 +38,15 @@ def read(
     candidates: Mapping[str, Dialect] | None = None,
     hyper: bool = True,
     file: str | None = None,
+    num_agents: int | None = None,
+    world_size: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> ParsedConfig:
-    """Read a config in a dialect; `num_envs` overrides the config. Without `hyper`, read sizes only.
+    """Read a config in a dialect. Without `hyper`, read sizes only.
 
-    `file` is the path of the config, whose name may say which algorithm it is for.
+    `file` is the path of the config, whose name may say which algorithm it is for. `num_envs` (of all processes),
+    `num_agents`, `world_size`, `recurrent` and `seq_length` override the config.
     """
     if not isinstance(values, Mapping):
         kind = type(values).__name__
@@ -52,6 +58,8 @@ def read(
         if entry.name in reading.values
     }
     sizes, defaults = _with_defaults(dialect, values_by_name)
+    given = {"num_agents": num_agents, "world_size": world_size, "recurrent": recurrent, "seq_length": seq_length}
+    merge_facts(dialect, sizes, dialect.facts(values, reading.level), given)
     if num_envs is not None:
         sizes["num_envs"] = sizes[OVERRIDE] = whole_number("num_envs", num_envs)
         defaults = {name: value for name, value in defaults.items() if name not in _environment_keys(dialect)}
@@ -124,7 +132,7 @@ def _convert(entry: Key, value: Any) -> Any:
 
 def write(recipe: Recipe, dialect: Dialect) -> dict[str, Any]:
     """Return the config of a recipe, in the layout of the dialect."""
-    sizes, hyper = dialect.emit(recipe), dialect.emit_hyper(recipe.hyper)
+    sizes, hyper = emit_per_rank(dialect, recipe), dialect.emit_hyper(recipe.hyper)
     config: dict[str, Any] = {}
     for entry in dialect.keys:
         value = hyper.get(entry.name, sizes.get(entry.name if entry.concept == EXTRA else entry.concept))

@@ -33,6 +33,11 @@ class Recipe:
     bootstraps (the same, except for Brax and PufferLib). `num_minibatches` counts full minibatches. `total_timesteps`
     is the requested budget, `num_updates` the number of rollouts that the library collects. If the library rejects the
     sizes, `refusal` is the reason, and the sizes are the nearest whole numbers.
+
+    All sizes are those of all processes together: each of `world_size` ranks has an equal part of the environments and
+    of every minibatch. Each environment has `num_agents` agents that share a policy, and a timestep is a step of one
+    agent. With a `recurrent` policy, `seq_length` is the length of the sequences that minibatches consist of; it is
+    None if the library cuts and pads them as it likes.
     """
 
     num_envs: int
@@ -43,6 +48,10 @@ class Recipe:
     gae_window: int
     total_timesteps: int | None = None
     num_updates: int | None = None
+    num_agents: int = 1
+    world_size: int = 1
+    recurrent: bool = False
+    seq_length: int | None = None
     refusal: str = ""
     algo: Algo | CompletionAlgo = "ppo"
     bootstraps: bool = True  # from the value function at a time limit
@@ -51,4 +60,9 @@ class Recipe:
 
     @property
     def rollout_size(self) -> int:
-        return self.num_envs * self.num_steps
+        return self.num_envs * self.num_steps * self.num_agents
+
+    @property
+    def minibatch_unit(self) -> int:
+        """The samples of which every minibatch contains a multiple: a sequence on each rank."""
+        return self.world_size * (self.seq_length or 1)

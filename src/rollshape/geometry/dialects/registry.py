@@ -11,7 +11,7 @@ from rollshape.geometry.dialects.acme import Acme
 from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.baselines import BaselinesPPO1, BaselinesPPO2
 from rollshape.geometry.dialects.brax import Brax
-from rollshape.geometry.dialects.cleanrl import CleanRL, ManiSkill
+from rollshape.geometry.dialects.cleanrl import CleanRL, CleanRLMultiGPU, ManiSkill
 from rollshape.geometry.dialects.config import find_level, levels, score
 from rollshape.geometry.dialects.dopamine import Dopamine
 from rollshape.geometry.dialects.families import find_algorithm
@@ -41,10 +41,10 @@ ISAACLAB = "isaaclab"
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        SB3(), SB3A2C(), SB3RecurrentPPO(), SBX(), CleanRL(), ManiSkill(), RlGames(), *FLAVORS, RslRl(), Skrl(),
-        RLlib(), RLlibOld(), Brax(), PureJaxRL(), Rejax(), Stoix(), TorchRL(), TorchRLA2C(), Tianshou(),
-        SampleFactory(), PufferLib(), PufferLib4(), MjLab(), RLinfEmbodied(), BaselinesPPO1(), BaselinesPPO2(),
-        Dopamine(), Acme(), Rollshape(),
+        SB3(), SB3A2C(), SB3RecurrentPPO(), SBX(), CleanRL(), CleanRLMultiGPU(), ManiSkill(), RlGames(), *FLAVORS,
+        RslRl(), Skrl(), RLlib(), RLlibOld(), Brax(), PureJaxRL(), Rejax(), Stoix(), TorchRL(), TorchRLA2C(),
+        Tianshou(), SampleFactory(), PufferLib(), PufferLib4(), MjLab(), RLinfEmbodied(), BaselinesPPO1(),
+        BaselinesPPO2(), Dopamine(), Acme(), Rollshape(),
     )
 }  # fmt: skip
 LANGUAGE_DIALECTS: dict[str, LanguageDialect] = {

@@ -9,11 +9,17 @@ from typing import Any, ClassVar
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks, find_outward
 from rollshape.geometry.minibatch import Remainder, Split
 
 DEFAULT_BATCH = 4000
 TOLERANCE = 0.10
 _WHOLE = "whole rollout"  # minibatch_size: null; a number would wrap, because rows outnumber samples
+
+
+def _learners(recipe: Recipe) -> int:
+    """Return num_learners; 0 trains in the main process, like 1."""
+    return recipe.world_size if recipe.world_size > 1 else recipe.extra.get("num_learners") or 0
 
 
 class RLlib(Dialect):
@@ -54,6 +60,7 @@ class RLlib(Dialect):
     shuffle = Shuffle.AFTER_FIRST
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.FINAL
+    ranks = Ranks.LEARNERS
     rounds_up = True
     stops_at_first = True
     stop_section = "stop"
@@ -66,9 +73,13 @@ class RLlib(Dialect):
         "the KL penalty is disabled (use_kl_loss: false), because no other library has one",
     )
 
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        sections: tuple[tuple[str, ...], ...] = ((), ("model",), ("model_config",))
+        return {"recurrent": any(find_outward(config, level, *section, "use_lstm") for section in sections)}
+
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         n = sizes.get("num_envs") or max(1, sizes["workers"]) * sizes["envs_per_worker"]
-        learners = max(1, sizes.get("num_learners") or 1)
+        learners = max(sizes.get("world_size") or 1, sizes.get("num_learners") or 1)
         rollout = self.required(sizes, "rollout_size") * learners
         fragment = sizes.get("rollout_fragment_length", "auto")
         if fragment in ("auto", None):
@@ -86,10 +97,10 @@ class RLlib(Dialect):
         sizes = {**sizes, "minibatch_size": size and size * learners, "num_minibatches": 1}
         recipe = self.recipe(sizes, n, t, refusal)
         extra = {_WHOLE: size is None, "num_learners": sizes.get("num_learners") or 0}
-        return replace(recipe, gae_window=window, extra=extra)
+        return replace(recipe, gae_window=window, world_size=learners, extra=extra)
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
-        learners = recipe.extra.get("num_learners") or 0
+        learners = _learners(recipe)
         return {
             **super().emit(recipe),
             "workers": 1,
@@ -103,8 +114,7 @@ class RLlib(Dialect):
 
     def adapt(self, recipe: Recipe) -> Recipe:
         """Adapt the minibatch; every learner has an equal part of it, and of the rollout (rounded down)."""
-        nearest = super().adapt(recipe)
-        learners = recipe.extra.get("num_learners") or 0
+        nearest, learners = super().adapt(replace(recipe, world_size=1)), _learners(recipe)
         rollout, size = nearest.rollout_size, nearest.minibatch_size
         if learners > 1 and (rollout < learners or rollout % learners >= recipe.num_envs):
             raise RequestError(
@@ -117,7 +127,9 @@ class RLlib(Dialect):
         if learners > 1 and not whole:
             size = max(learners, size - size % learners)
         extra = {_WHOLE: whole, "num_learners": learners}
-        return replace(nearest, minibatch_size=size, gae_window=recipe.gae_window, extra=extra)
+        return replace(
+            nearest, minibatch_size=size, gae_window=recipe.gae_window, world_size=recipe.world_size, extra=extra
+        )
 
     def rows(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         """Return the rows of a learner batch: samples, and one masked row per chunk of an episode."""
@@ -127,7 +139,7 @@ class RLlib(Dialect):
     def steps_per_update(self, recipe: Recipe, episodes_ended: int = 0) -> int:
         if recipe.extra.get(_WHOLE):
             return recipe.num_epochs
-        if (recipe.extra.get("num_learners") or 0) > 1:  # masked rows are not counted then, and it rounds down
+        if _learners(recipe) > 1:  # masked rows are not counted then, and it rounds down
             return recipe.num_epochs * recipe.rollout_size // recipe.minibatch_size
         return -(-recipe.num_epochs * self.rows(recipe, episodes_ended) // recipe.minibatch_size)
 
@@ -164,6 +176,7 @@ class RLlibOld(RLlib):
         Key("kl_coeff", EXTRA, 0.2),
         Key("vf_clip_param", EXTRA, 10.0),
     )
+    ranks = Ranks.ONE
     remainder = Remainder.DROP
     remainder_detail = "drops the remainder of each epoch: the last samples of the last environments"
     shuffle = Shuffle.BLOCKS

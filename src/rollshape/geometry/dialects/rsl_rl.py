@@ -15,11 +15,23 @@ from rollshape.geometry.dialects.base import (
     Switch,
     TimeLimit,
 )
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder
+
+_RECURRENT = ("Recurrent", "RNN")
+_CLASS_NAMES = (
+    ("policy", "class_name"), ("actor", "class_name"), ("critic", "class_name"), ("policy_class_name",),
+    ("runner", "policy_class_name"),
+)  # fmt: skip
 
 
 class RslRl(Dialect):
-    """K minibatches, shuffled once; samples that do not fill a minibatch are never used."""
+    """K minibatches, shuffled once; samples that do not fill a minibatch are never used.
+
+    A recurrent policy (`policy.class_name: ActorCriticRecurrent`, or `actor.class_name: RNNModel`) is trained on whole
+    environments, num_envs // num_mini_batches in each minibatch, without shuffling; the others are never used.
+    """
 
     name = "rsl_rl"
     library = "RSL-RL PPO"
@@ -47,6 +59,8 @@ class RslRl(Dialect):
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.CURRENT
     value_clip = "clipped (use_clipped_value_loss)"
+    ranks = Ranks.PER_RANK
+    recurrence = Recurrence.ENVIRONMENTS
     switches: ClassVar[tuple[Switch, ...]] = (
         Switch("algorithm.use_clipped_value_loss", "value loss", {False: UNCLIPPED}),
     )
@@ -55,6 +69,16 @@ class RslRl(Dialect):
         "continuous actions only",
         "the gradient norms of actor and critic are clipped separately",
     )
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        names = [find_outward(config, level, *path) for path in _CLASS_NAMES]
+        return {"recurrent": any(word in str(name) for name in names for word in _RECURRENT)}
+
+    def sequence_problem(self, recipe: Recipe) -> str:
+        envs = recipe.num_envs // recipe.world_size
+        if recipe.seq_length and recipe.num_minibatches > envs:
+            return f"{recipe.num_minibatches:,} minibatches of {envs:,} whole environments would be empty"
+        return ""
 
     def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         hyper = super().parse_hyper(values)

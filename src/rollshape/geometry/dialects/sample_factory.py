@@ -8,12 +8,16 @@ from typing import Any
 
 from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder
 
 
 class SampleFactory(Dialect):
-    """A dataset has `num_batches_per_epoch` × `batch_size` samples in whole trajectories of `rollout` steps."""
+    """A dataset has `num_batches_per_epoch` × `batch_size` samples in whole trajectories of `rollout` steps.
+
+    Trajectories are the sequences of a recurrent policy (`use_rnn`).
+    """
 
     name = "sample_factory"
     library = "Sample Factory APPO, synchronous"
@@ -41,6 +45,7 @@ class SampleFactory(Dialect):
     remainder = Remainder.REFUSE
     remainder_detail = "AssertionError at the first training step: experience_size % batch_size"
     shuffle = Shuffle.NONE
+    recurrence = Recurrence.SEQUENCES
     time_limit = TimeLimit.TERMINAL
     value_clip = "always clipped (ppo_clip_value)"
     algorithm_names = Dialect.algorithm_names | {"appo"}
@@ -50,6 +55,9 @@ class SampleFactory(Dialect):
         "async_rl, the default, trains on data of older policies without fixed rollouts; it is disabled",
         "the budget includes skipped frames",
     )
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        return {"recurrent": find_outward(config, level, "use_rnn") is True}
 
     def parse(self, sizes: Mapping[str, Any]) -> Recipe:
         n = sizes.get("num_envs") or self.required(sizes, "workers") * sizes["envs_per_worker"]
@@ -61,7 +69,8 @@ class SampleFactory(Dialect):
                 f"{n:,} environments × {window:,} steps = {n * window:,}"
             )
         steps = nearest_quotient(size * count, n * window) * window
-        return replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
+        recipe = replace(self.recipe(sizes, n, steps, refusal), gae_window=window)
+        return replace(recipe, seq_length=window if recipe.recurrent else None)
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         return {
@@ -74,7 +83,8 @@ class SampleFactory(Dialect):
         }
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return self.adapt_to_windows(recipe)
+        nearest = self.adapt_to_windows(recipe)
+        return replace(nearest, seq_length=nearest.gae_window if recipe.recurrent else None)
 
     def updates(self, total: int, rollout: int) -> int:
         return total // rollout + 1  # stops when the budget is exceeded, not when it is reached

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from rollshape.geometry.dialects.base import Dialect, Key, Normalization, Shuffle, Switch, TimeLimit
 from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder
 
 _KL_SLACK = 1.5  # an update stops if approx_kl exceeds this multiple of target_kl (ppo.py)
@@ -117,6 +118,10 @@ class SB3RecurrentPPO(SB3):
     )
     remainder_detail = "trains on a smaller last minibatch; a minibatch of one sample makes the weights NaN"
     shuffle = Shuffle.ROTATED
+    recurrence = Recurrence.PADDED
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:  # noqa: ARG002
+        return {"recurrent": True}
 
     def problem(self, recipe: Recipe) -> str:
         if not recipe.refusal and self.epoch(recipe).last_minibatch_size == 1:

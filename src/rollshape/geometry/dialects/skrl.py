@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from rollshape.errors import RequestError
 from rollshape.geometry.dialects.base import (
     EXTRA,
     Dialect,
@@ -15,16 +16,29 @@ from rollshape.geometry.dialects.base import (
     check_range,
     is_number,
 )
-from rollshape.geometry.minibatch import Remainder
-from rollshape.geometry.values import plain_scalar
+from rollshape.geometry.dialects.recipe import Recipe
+from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, find_outward
+from rollshape.geometry.minibatch import Remainder, Split, split_by_count
+from rollshape.geometry.values import plain_scalar, whole_number
 
 _ADAPTIVE = "KLAdaptiveLR"
 _ADAPTIVE_DEFAULT = 0.008
 _THRESHOLD = Key("agent.learning_rate_scheduler_kwargs.kl_threshold", "adaptive_kl", _ADAPTIVE_DEFAULT)
 
 
+_LENGTHS = (
+    ("sequence_length",), ("agent", "sequence_length"), ("models", "policy", "sequence_length"),
+    ("models", "value", "sequence_length"),
+)  # fmt: skip
+
+
 class Skrl(Dialect):
-    """`timesteps` counts vector steps; since 2.1 a remainder is distributed over the minibatches."""
+    """`timesteps` counts vector steps; since 2.1 a remainder is distributed over the minibatches.
+
+    PPO_RNN splits the rollout, environment by environment, into contiguous minibatches, and the model reshapes each of
+    them into sequences. `sequence_length` is part of the model, not of the config: give it with `--seq-length`. It must
+    divide `rollouts`, or sequences continue into the next environment without an error.
+    """
 
     name = "skrl"
     library = "skrl PPO (torch)"
@@ -52,6 +66,9 @@ class Skrl(Dialect):
     normalization = Normalization.ROLLOUT
     time_limit = TimeLimit.IGNORED
     value_clip = "clipped (value_clip)"
+    agents = Agents.SEPARATE
+    ranks = Ranks.PER_RANK
+    recurrence = Recurrence.SEQUENCES
     switches: ClassVar[tuple[Switch, ...]] = (
         Switch("agent.time_limit_bootstrap", "time limit", {True: TimeLimit.CURRENT, False: TimeLimit.IGNORED}),
     )
@@ -61,7 +78,44 @@ class Skrl(Dialect):
         "memory_size must equal rollouts; skrl does not check this",
         "kl_threshold only stops the current epoch",
         "before 2.1, minibatches are contiguous blocks without shuffling",
+        "IPPO and MAPPO train every agent on a rollout of its own: these are the sizes of one agent",
     )
+
+    def facts(self, config: Mapping[str, Any], level: tuple[str, ...]) -> dict[str, Any]:
+        length = next((value for path in _LENGTHS if (value := find_outward(config, level, *path)) is not None), None)
+        name = str(find_outward(config, level, "agent", "class") or "")
+        facts: dict[str, Any] = {"recurrent": name.upper().endswith("_RNN") or length is not None}
+        return facts | ({} if length is None else {"seq_length": whole_number("sequence_length", length)})
+
+    def parse(self, sizes: Mapping[str, Any]) -> Recipe:
+        if sizes.get("recurrent") and sizes.get("seq_length") is None:
+            raise RequestError(
+                "recurrent",
+                "The sequence length of a recurrent skrl model is in its get_specification(), not in the config.",
+                "Give it with --seq-length.",
+            )
+        return super().parse(sizes)
+
+    def refuses_remainder(self, recipe: Recipe) -> bool:
+        return (recipe.seq_length or 1) > 1
+
+    def sequence_problem(self, recipe: Recipe) -> str:
+        length, size = recipe.seq_length or 1, recipe.minibatch_size // recipe.world_size
+        if length == 1:
+            return ""
+        if recipe.rollout_size // recipe.world_size % recipe.num_minibatches or size % length:
+            return f"RuntimeError: minibatches of {size} samples cannot be viewed as sequences of {length}"
+        if recipe.num_steps % length:
+            return (
+                f"after {recipe.num_steps:,} steps, a sequence of {length:,} would continue into the next environment"
+            )
+        return ""
+
+    def epoch(self, recipe: Recipe) -> Split:
+        if recipe.recurrent and recipe.seq_length == 1:  # slices of floor(rollout / K)
+            rollout = recipe.rollout_size // recipe.world_size
+            return split_by_count(rollout, recipe.num_minibatches, Remainder.DROP).scaled(recipe.world_size)
+        return super().epoch(recipe)
 
     def parse_hyper(self, values: Mapping[str, Any]) -> dict[str, float]:
         hyper = super().parse_hyper(values)

@@ -16,9 +16,14 @@ from rollshape.geometry.dialects.reading import ParsedConfig, read, write
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
 from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
+from rollshape.geometry.dialects.sharing import FACTS, Ranks, rank_problem, receive
 from rollshape.geometry.plan import Plan
 
 NO_COUNTERPART = "no counterpart in"
+_SHAPE = (
+    "num_envs", "num_agents", "world_size", "num_steps", "seq_length", "gae_window", "rollout_size", "minibatch_size",
+    "num_epochs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,23 +54,37 @@ def translate(
     key: str | None = None,
     strict: bool = False,
     file: str | None = None,
+    num_agents: int | None = None,
+    world_size: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> Translation:
     """Translate a config: `translate({"n_envs": 8, "n_steps": 128}, "sb3", "rl_games")`.
 
-    `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config. With
-    `strict`, a shape that the target cannot express is an error instead of an entry of `not_preserved`. `file` is the
-    path of the config, whose name may say which algorithm it is for.
+    `num_envs` overrides or supplies the number of environments (of all `world_size` processes), `key` selects a level
+    of a nested config. With `strict`, a shape that the target cannot express is an error instead of an entry of
+    `not_preserved`. `file` is the path of the config, whose name may say which algorithm it is for. If only the target
+    trains in several processes, `world_size` is their number.
     """
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
     source_dialect = resolve(source, config, key=key, file=file)
     target_dialect = resolve(target, None, like=source_dialect)
     check_family(source_dialect, target_dialect)
-    parsed = read(config, source_dialect, num_envs=num_envs, key=key, candidates=ALL_DIALECTS, file=file)
+    parsed = read(
+        config, source_dialect, num_envs=num_envs, key=key, candidates=ALL_DIALECTS, file=file, num_agents=num_agents,
+        world_size=None if source_dialect.ranks is Ranks.ONE else world_size, recurrent=recurrent,
+        seq_length=seq_length,
+    )  # fmt: skip
     check_algorithm(parsed.recipe, source_dialect, target_dialect)
     before = predict(source_dialect, parsed.recipe)
-    result = write(target_dialect.adapt(_effective_recipe(parsed.recipe, before)), target_dialect)
-    after_config = read(result, target_dialect)
+    recipe = replace(_effective_recipe(parsed.recipe, before), world_size=world_size or parsed.recipe.world_size)
+    recipe = receive(target_dialect, recipe)
+    if (error := rank_problem(target_dialect, recipe)) is not None:
+        raise error
+    adapted = target_dialect.adapt(recipe)
+    result = write(adapted, target_dialect)
+    after_config = read(result, target_dialect, **({} if target_dialect.ranks is Ranks.KEYS else _facts(adapted)))
     after = predict(target_dialect, after_config.recipe)
     changes = tuple(_shape_changes(before, after, source_dialect, target_dialect))
     if strict and changes:
@@ -87,7 +106,13 @@ def translate(
         *(f"{name}: {NO_COUNTERPART} {target_dialect.name}" for name in parsed.reading.other_keys),
     )
     warnings = [finding.message for finding in before.findings if before.completions and finding.severity == "warn"]
-    return Translation(result, after, lost, (*warnings, *parsed.reading.algorithm_notes, *target_dialect.notes))
+    notes = (*warnings, *parsed.reading.algorithm_notes, *_rank_notes(after, target_dialect), *target_dialect.notes)
+    return Translation(result, after, lost, notes)
+
+
+def _facts(recipe: Recipe) -> dict[str, Any]:
+    """Return what a run has and a config need not contain."""
+    return {name: getattr(recipe, name) for name in FACTS if getattr(recipe, name) not in (1, False)}
 
 
 def _algorithm_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
@@ -100,10 +125,28 @@ def _effective_recipe(recipe: Recipe, plan: Plan) -> Recipe:
     return replace(recipe, minibatch_size=plan.minibatch_size)
 
 
+def _rank_notes(plan: Plan, target: Dialect) -> Iterator[str]:
+    if plan.world_size > 1 and target.ranks is not Ranks.KEYS:
+        sizes = f"start {plan.world_size:,} processes (torchrun --nproc_per_node {plan.world_size})"
+        counts = {
+            Ranks.PER_RANK: f"the sizes are those of one process: {sizes}",
+            Ranks.GLOBAL: f"the sizes are those of all {plan.world_size:,} devices",
+            Ranks.LEARNERS: f"batch and minibatch are those of one of {plan.world_size:,} learners",
+        }
+        yield counts[target.ranks]
+
+
+def _number(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
+
+
 def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) -> Iterator[str]:
     for name, old, new in _sizes(before, after):
         if old != new:
-            yield f"{name}: {old:,} in {source.name}, {new:,} in {target.name}"
+            yield f"{name}: {_number(old)} in {source.name}, {_number(new)} in {target.name}"
+    if before.recurrent != after.recurrent:
+        one, other = (target, source) if after.recurrent else (source, target)
+        yield f"recurrent policy: in {one.name}, not in {other.name}"
     old, new = before.gradient_steps_per_update, after.gradient_steps_per_update
     if old != new:
         yield f"gradient steps per update: {old:,} in {source.name}, {new:,} in {target.name}"
@@ -120,7 +163,7 @@ def _shape_changes(before: Plan, after: Plan, source: Dialect, target: Dialect) 
 def _sizes(before: Plan, after: Plan) -> Iterator[tuple[str, int, int]]:
     """Yield the sizes to compare, with their names."""
     if before.completions is None or after.completions is None:
-        for name in ("num_envs", "num_steps", "gae_window"):
+        for name in _SHAPE:
             yield name, getattr(before, name), getattr(after, name)
     else:
         for field in fields(CompletionSizes):

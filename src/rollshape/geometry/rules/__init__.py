@@ -12,6 +12,7 @@ from rollshape.geometry.rules import (  # noqa: F401 (they register)
     minibatch,
     replay,
     resources,
+    sharing,
     window,
 )
 from rollshape.geometry.rules.base import CHECKS, PAGES, Finding, Page, Severity

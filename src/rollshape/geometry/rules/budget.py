@@ -24,8 +24,9 @@ def few_updates(plan: Plan, _: Request) -> RuleResult | None:
     if updates is None or updates >= FEW_UPDATES or plan.replay is not None:
         return None
     budget = FEW_UPDATES * plan.rollout_size
-    num_envs = (plan.total_timesteps or 0) // (FEW_UPDATES * plan.num_steps)
-    valid = num_envs >= 1 and (plan.minibatch_source == "auto" or num_envs * plan.num_steps % plan.minibatch_size == 0)
+    steps = plan.num_steps * plan.num_agents
+    num_envs = (plan.total_timesteps or 0) // (FEW_UPDATES * steps * plan.world_size) * plan.world_size
+    valid = num_envs >= 1 and (plan.minibatch_source == "auto" or num_envs * steps % plan.minibatch_size == 0)
     return RuleResult(
         "warn",
         f"The budget allows only {updates:,} update{'s' if updates > 1 else ''} "

@@ -250,6 +250,24 @@ page(
     """,
 )
 page(
+    "platform",
+    "command line",
+    """The requested platform is not available.
+
+    JAX computes on a GPU or TPU only if it was installed for it. Without --platform it uses the fastest that it finds.
+    """,
+)
+page(
+    "processes",
+    "command line",
+    """The processes of a run cannot work together.
+
+    A run on several processes needs a coordinator that all of them reach, distinct numbers from 0 on, a functional
+    environment, and a number of shards that is a multiple of the number of processes. If one process fails, so do the
+    others.
+    """,
+)
+page(
     "study",
     "format of the study file",
     """The study file, or the directory of a study, is invalid.

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rollshape.geometry.algorithms import RULES
+from rollshape.geometry.grain import Grain
 from rollshape.geometry.minibatch import automatic_minibatch, nearest_shapes, target_num_minibatches
 from rollshape.geometry.rules.base import RuleResult, Severity, rule
 
@@ -113,7 +114,8 @@ def minibatch_envs(plan: Plan, _: Request) -> RuleResult | None:
     sample size. If transitions are shuffled, the expected number of environments in a minibatch of M samples is
     N·(1 − C(NT−T, M)/C(NT, M)).
     """
-    expected = expected_envs(plan.num_envs, plan.num_steps, plan.minibatch_size)
+    length = plan.seq_length or 1  # whole sequences are drawn, of all agents
+    expected = expected_envs(plan.num_envs, plan.num_steps * plan.num_agents // length, plan.minibatch_size // length)
     if plan.replay is not None or expected >= SEVERAL_ENVS:
         return None
     return RuleResult(
@@ -138,7 +140,10 @@ def awkward_rollout(plan: Plan, _: Request) -> RuleResult | None:
     target = target_num_minibatches(plan.rollout_size)
     if target == 1:
         return None
-    near = nearest_shapes(plan.num_envs, plan.num_steps, target)
+    grain = Grain(plan.world_size, plan.seq_length or 1, plan.num_agents)
+    factor = target * grain.minibatch_unit(plan.num_steps)
+    envs_step, steps_step = grain.envs_step(factor, plan.num_steps), grain.steps_step(factor, plan.num_envs)
+    near = nearest_shapes(plan.num_envs, plan.num_steps, factor, envs_step, steps_step)
     shapes = ", ".join(f"{shape['num_envs']:,} × {shape['num_steps']:,}" for shape in near)
     return RuleResult(
         "warn",
@@ -189,7 +194,8 @@ def lr_minibatch(plan: Plan, request: Request) -> RuleResult | None:
     if tuned is None:
         if plan.minibatch_source != "auto" or plan.num_minibatches == 1:
             return None
-        growth = automatic_minibatch(2 * plan.rollout_size).size / size
+        unit = plan.world_size * (plan.seq_length or 1)
+        growth = automatic_minibatch(2 * plan.rollout_size, unit).size / size
         if growth == 1:
             return None
         return RuleResult(
