@@ -10,11 +10,12 @@ import pytest
 from hostile import ARRAYS, SCALARS, choose, raw_errors
 from random_configs import plain_config, put
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects import DIALECTS, NAMES, fit_config, translate
+from rollshape.geometry.dialects import NAMES, fit_config, translate
 from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.registry import ALL_DIALECTS, LANGUAGE_DIALECTS
 from rollshape.geometry.dialects.rrd import RrdDialect
 
-ALL: dict[str, Dialect] = {**DIALECTS, "rrd": RrdDialect()}
+ALL: dict[str, Dialect] = {**ALL_DIALECTS, "rrd": RrdDialect()}
 
 
 def hostile_config(source: random.Random, dialect: Dialect) -> dict[str, Any]:
@@ -48,12 +49,13 @@ def test_no_config_is_a_raw_error() -> None:
 def test_every_scalar_at_every_key(name: str) -> None:
     dialect = ALL[name]
     source = random.Random(name)
+    target = name if name == "rrd" or name in LANGUAGE_DIALECTS else "sb3"
     calls: list[Callable[[], Any]] = []
     for key in dialect.keys:
         for value in source.sample((*SCALARS, *ARRAYS), 12):
             config = plain_config(dialect)
             put(config, key.name, value)
-            calls.append(lambda config=config: translate(config, name, "rrd" if name == "rrd" else "sb3"))
+            calls.append(lambda config=config: translate(config, name, target))
     assert raw_errors(calls) == []
 
 

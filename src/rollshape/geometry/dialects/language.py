@@ -104,8 +104,9 @@ class LanguageDialect(Dialect):
         if key is None:
             return None
         hit = lookup(level, key)
-        name = str(key.default if hit is None else hit[1])
-        return (self.estimators[name][1], f"{key.leaf} {name}") if name in self.estimators else None
+        name = key.default if hit is None else hit[1]
+        known = isinstance(name, str) and name in self.estimators
+        return (self.estimators[name][1], f"{key.leaf} {name}") if known else None
 
     def read_estimator(self, name: str) -> dict[str, Any]:
         """Return algorithm and estimator of the library's name, as fields of a recipe."""

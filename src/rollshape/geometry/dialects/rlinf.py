@@ -23,6 +23,7 @@ _ESTIMATOR, _MAX_EPOCHS = "algorithm.adv_type", "runner.max_epochs"
 _PARALLEL = tuple(f"actor.model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 _MICRO, _CHUNKS, _ROUNDS = "actor.micro_batch_size", "actor.model.num_action_chunks", "env.train.rollout_epoch"
 _LOSS, _ON_POLICY = "algorithm.loss_type", ("actor", "actor_critic", "decoupled_actor_critic")
+_RANK = r"\d{1,6}"
 _GPU_NOTE = "`all` in component_placement means every GPU of the cluster: 8 per node are assumed"
 
 
@@ -223,13 +224,14 @@ def _gpus(sizes: Mapping[str, Any]) -> int:
     named = None
     if isinstance(placement, Mapping):
         for names, ranks in placement.items():
-            if "actor" in str(names).split(","):
+            if isinstance(names, str) and "actor" in names.split(","):
                 named = ranks.get("placement", ranks) if isinstance(ranks, Mapping) else ranks
     if named is None:
         raise RequestError("missing-key", f"{_PLACEMENT} names no GPUs of the actor.", "Add actor: 0-7, for example.")
-    if str(named) == "all":
+    if named == "all":
         return _GPUS_PER_NODE * int(sizes.get(_NODES) or 1)
-    ranges = re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", str(named).replace(" ", ""))
+    text = named.replace(" ", "") if isinstance(named, str) else short_repr(named)
+    ranges = re.fullmatch(rf"{_RANK}(-{_RANK})?(,{_RANK}(-{_RANK})?)*", text)
     if ranges is None:
         raise RequestError(
             "choice", f"{_PLACEMENT}: {short_repr(named)} is not a range of GPUs.", "Write it as 0-7, or as all."
