@@ -64,7 +64,11 @@ def scale_sizes(recipe: Recipe, num_envs: int, policy: Policy) -> Recipe:
 
     The budget is kept in timesteps, or in updates if the policy says so; `num_updates` is left to the library.
     """
-    steps = nearest_quotient(recipe.rollout_size, num_envs) if policy.keeps_rollout else recipe.num_steps
+    steps, window = recipe.num_steps, recipe.gae_window
+    if policy.keeps_rollout and window == steps:
+        steps = window = nearest_quotient(recipe.rollout_size, num_envs)
+    elif policy.keeps_rollout:  # whole windows, as in Brax
+        steps = window * nearest_quotient(recipe.rollout_size, num_envs * window)
     rollout = num_envs * steps
     if policy.keeps_count:
         count = min(recipe.num_minibatches, rollout)
@@ -81,6 +85,7 @@ def scale_sizes(recipe: Recipe, num_envs: int, policy: Policy) -> Recipe:
         num_steps=steps,
         minibatch_size=size,
         num_minibatches=count,
+        gae_window=window,
         total_timesteps=total,
         num_updates=updates,
     )

@@ -15,9 +15,10 @@ from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
-from rollshape.geometry.dialects.rescale_edits import budget_edits, rate_edits
+from rollshape.geometry.dialects.rescale_edits import budget_edits, planned_edits, rate_edits
 from rollshape.geometry.dialects.rescale_evidence import Evidence, find_evidence
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
+from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import whole_number
 
@@ -101,6 +102,16 @@ def rescale(
     return min(results, key=lambda result: len(result.changes))
 
 
+def _adapt(library: Dialect, recipe: Recipe) -> Recipe:
+    """Return the nearest recipe that the library can express; minibatches of whole windows keep the window."""
+    nearest, window = library.adapt(recipe), recipe.gae_window
+    if nearest.gae_window == window or recipe.rollout_size % window:
+        return nearest
+    count = nearest_divisor(recipe.rollout_size // window, nearest_quotient(recipe.minibatch_size, window))
+    size = window * count
+    return library.adapt(replace(recipe, minibatch_size=size, num_minibatches=recipe.rollout_size // size))
+
+
 def _read_source(values: Mapping[str, Any], library: Dialect, num_envs: int | None, key: str | None) -> _Source:
     try:
         parsed = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS)
@@ -125,9 +136,14 @@ class _Source:
     def rescale(self, num_envs: int, policy: Policy, evidence: Evidence) -> Rescaled:
         """Return the config under a policy, after reading it again and comparing what its library will run."""
         wanted = self._target(num_envs, policy)
-        target, why = make_valid(self.library, wanted)
+        nearest = wanted if policy.name == ENVS_ONLY else _adapt(self.library, wanted)
+        target, why = make_valid(self.library, nearest)
+        if nearest.minibatch_size != wanted.minibatch_size and not why:
+            why = f"nearest to {wanted.minibatch_size:,} that {self.library.name} accepts for {wanted.rollout_size:,}"
         is_kept = policy.name == ENVS_ONLY and target is wanted
         edits = list(size_edits(self.library, self.parsed, target, is_kept=is_kept))
+        if policy.name != ENVS_ONLY and num_envs != self.plan.num_envs:
+            edits += planned_edits(self.library, self.parsed, target)
         if policy.name != ENVS_ONLY and self._read(edits, num_envs).num_updates != target.num_updates:
             edits += budget_edits(self.library, self.parsed, target)
         sizes = self.plan.minibatch_size, predict(self.library, target).minibatch_size

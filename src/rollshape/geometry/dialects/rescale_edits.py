@@ -27,9 +27,21 @@ def budget_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Iter
         "vector_steps": library.emit(target).get("vector_steps"),
     }
     for entry in library.keys:
-        old = config.values.get(entry.name)
+        old = config.values.get(entry.name, entry.default)
         if entry.concept in BUDGET and old is not None and budget[entry.concept] not in (None, old):
-            yield Edit(config.reading.paths[entry.name], budget[entry.concept])
+            path = config.reading.paths.get(entry.name) or key_path(library, config, entry)
+            yield Edit(path, budget[entry.concept])
+
+
+def planned_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Iterator[Edit]:
+    """Yield edits that set sizes which the library would plan anew from the others (only Rollshape does)."""
+    given = {entry.concept for entry in library.keys if config.values.get(entry.name) is not None}
+    has_split = given & {"minibatch_size", "num_minibatches"}
+    for entry in library.keys:
+        if (entry.concept == "num_steps" and entry.default is None and not given & {"num_steps", "rollout_size"}) or (
+            entry.concept == "minibatch_size" and entry.default == "auto" and not has_split
+        ):
+            yield Edit(key_path(library, config, entry), getattr(target, entry.concept))
 
 
 def rate_edits(
