@@ -15,7 +15,7 @@ from typing import Any
 from rollshape.geometry.dialects.rescale_evidence import EVIDENCE_FILE
 from rollshape.studies.groups import Task, group_tasks
 from rollshape.studies.records import read_records
-from rollshape.studies.regret import Comparison, match_policies
+from rollshape.studies.regret import PolicyComparison, match_policies
 from rollshape.studies.rules.rescale import compare_study
 from rollshape.studies.statistics import Summary, summarize
 
@@ -24,10 +24,10 @@ COMMAND = "rollshape study rescale --out DIR && python benchmarks/rescale.py DIR
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dir", type=Path, help="folder of the study `rescale`")
+    parser.add_argument("dirs", type=Path, nargs="+", metavar="DIR", help="the study `rescale`, or one part per task")
     parser.add_argument("--write", action="store_true", help=f"write {EVIDENCE_FILE.name}")
     args = parser.parse_args()
-    tasks = group_tasks(read_records(args.dir))
+    tasks = group_tasks([record for folder in args.dirs for record in read_records(folder)])
     curves, finals = compare_study(tasks, by_area=True), compare_study(tasks, by_area=False)
     for task in tasks:
         print(describe_task(task))
@@ -51,7 +51,7 @@ def describe_task(task: Task) -> str:
     )
 
 
-def markdown(comparisons: list[Comparison]) -> list[str]:
+def markdown(comparisons: list[PolicyComparison]) -> list[str]:
     """Return the table: a row per policy, a column per factor; ties with the best are bold."""
     names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.scores))
     lines = ["| regret | " + " | ".join(f"N × {comparison.factor:g}" for comparison in comparisons) + " |"]
@@ -70,7 +70,7 @@ def percent(value: Summary) -> str:
     return f"{100 * value.value:.0f} % [{100 * (value.low or 0):.0f}, {100 * (value.high or 0):.0f}]"
 
 
-def evidence(tasks: list[Task], curves: list[Comparison], finals: list[Comparison]) -> dict[str, Any]:
+def evidence(tasks: list[Task], curves: list[PolicyComparison], finals: list[PolicyComparison]) -> dict[str, Any]:
     """Return what the command prints: regrets by factor and policy, in shares of the recipe's own rise."""
     by_factor = {comparison.factor: comparison for comparison in finals}
     return {

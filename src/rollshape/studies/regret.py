@@ -49,8 +49,10 @@ def match_policies(task: Task) -> RescaledTask | None:
     matched: dict[float, dict[str, Group]] = {}
     for count, groups in sorted(by_count.items()):
         if count != recipe.plan.num_envs:
-            found = {name: _find(groups, recipe, count, name) for name in MEASURED}
-            matched[count / recipe.plan.num_envs] = {name: group for name, group in found.items() if group is not None}
+            matches = {name: _find(groups, recipe, count, name) for name in MEASURED}
+            matched[count / recipe.plan.num_envs] = {
+                name: group for name, group in matches.items() if group is not None
+            }
     return RescaledTask(task, recipe, matched)
 
 
@@ -91,7 +93,7 @@ class PolicyScore:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """All policies at one factor; `tied` are those that are not separated from the best."""
 
     factor: float
@@ -100,7 +102,7 @@ class Comparison:
     scores: dict[str, PolicyScore]
 
 
-def compare_policies(factor: float, tasks: Sequence[Mapping[str, Floats]]) -> Comparison:
+def compare_policies(factor: float, tasks: Sequence[Mapping[str, Floats]]) -> PolicyComparison:
     """Compare policies by their scaled scores on several tasks; policies that a task lacks are left out.
 
     The best is chosen among policies with the recipe's budget; the regret of one with another budget may be negative.
@@ -135,4 +137,4 @@ def compare_policies(factor: float, tasks: Sequence[Mapping[str, Floats]]) -> Co
             summary(centers[best] - centers[i], highest - samples[i], "regret"),
             versus,
         )
-    return Comparison(factor, names[best], tied, scores)
+    return PolicyComparison(factor, names[best], tied, scores)

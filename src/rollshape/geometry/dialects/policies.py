@@ -15,7 +15,7 @@ ENVS_ONLY: Final = "envs-only"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RescalePolicy:
     """What is kept when N changes; a policy keeps num_epochs, and everything that it does not mention."""
 
     name: PolicyName
@@ -26,30 +26,32 @@ class Policy:
     lr_power: float = 0.0  # of minibatch_size in the learning rate
 
 
-POLICIES: dict[str, Policy] = {
+POLICIES: dict[str, RescalePolicy] = {
     policy.name: policy
     for policy in (
-        Policy(ENVS_ONLY, "changes num_envs and nothing else; what follows depends on the keys of the library"),
-        Policy("keep-minibatch", "keeps minibatch_size and learning_rate; the gradient steps per update follow"),
-        Policy(
+        RescalePolicy(ENVS_ONLY, "changes num_envs and nothing else; what follows depends on the keys of the library"),
+        RescalePolicy("keep-minibatch", "keeps minibatch_size and learning_rate; the gradient steps per update follow"),
+        RescalePolicy(
             "keep-num-minibatches",
             "keeps num_minibatches and learning_rate; minibatch_size follows num_envs",
             keeps_count=True,
         ),
-        Policy("keep-rollout", "keeps rollout_size by num_steps, and with it all gradient steps", keeps_rollout=True),
-        Policy(
+        RescalePolicy(
+            "keep-rollout", "keeps rollout_size by num_steps, and with it all gradient steps", keeps_rollout=True
+        ),
+        RescalePolicy(
             "keep-updates",
             "keeps num_updates and num_minibatches; total_timesteps follows num_envs",
             keeps_count=True,
             keeps_updates=True,
         ),
-        Policy(
+        RescalePolicy(
             "sqrt-lr",
             "keeps num_minibatches; the learning rate follows the square root of minibatch_size",
             keeps_count=True,
             lr_power=0.5,
         ),
-        Policy(
+        RescalePolicy(
             "linear-lr",
             "keeps num_minibatches; the learning rate is proportional to minibatch_size",
             keeps_count=True,
@@ -59,7 +61,7 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def scale_sizes(recipe: Recipe, num_envs: int, policy: Policy) -> Recipe:
+def scale_sizes(recipe: Recipe, num_envs: int, policy: RescalePolicy) -> Recipe:
     """Return the recipe with `num_envs` environments; a library may still have to adapt it.
 
     The budget is kept in timesteps, or in updates if the policy says so; `num_updates` is left to the library.
@@ -91,7 +93,7 @@ def scale_sizes(recipe: Recipe, num_envs: int, policy: Policy) -> Recipe:
     )
 
 
-def scale_learning_rate(rate: float, old_size: int, new_size: int, policy: Policy) -> float:
+def scale_learning_rate(rate: float, old_size: int, new_size: int, policy: RescalePolicy) -> float:
     """Return rate · (new_size / old_size)^p, to three digits; p is that of the policy."""
     if policy.lr_power == 0 or old_size == new_size:
         return rate

@@ -10,7 +10,7 @@ from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import Dialect, Key
 from rollshape.geometry.dialects.fit import BUDGET, key_path, make_valid, size_edits
-from rollshape.geometry.dialects.policies import ENVS_ONLY, POLICIES, Policy, PolicyName, scale_sizes
+from rollshape.geometry.dialects.policies import ENVS_ONLY, POLICIES, PolicyName, RescalePolicy, scale_sizes
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
@@ -133,7 +133,7 @@ class _Source:
     plan: Plan
     key: str | None
 
-    def rescale(self, num_envs: int, policy: Policy, evidence: Evidence) -> Rescaled:
+    def rescale(self, num_envs: int, policy: RescalePolicy, evidence: Evidence) -> Rescaled:
         """Return the config under a policy, after reading it again and comparing what its library will run."""
         wanted = self._target(num_envs, policy)
         nearest = wanted if policy.name == ENVS_ONLY else _adapt(self.library, wanted)
@@ -161,7 +161,7 @@ class _Source:
             edits=tuple(edits),
         )
 
-    def _target(self, num_envs: int, policy: Policy) -> Recipe:
+    def _target(self, num_envs: int, policy: RescalePolicy) -> Recipe:
         """Return the sizes that the policy asks for; the library may have to adapt them."""
         if policy.name == ENVS_ONLY:
             return read(self.values, self.library, num_envs=num_envs, key=self.key).recipe
@@ -180,7 +180,7 @@ class _Source:
         keys = [entry for entry in self.library.keys if entry.concept in _ENVIRONMENTS]
         return any(entry.default is not None or self.parsed.values.get(entry.name) is not None for entry in keys)
 
-    def _check(self, plan: Plan, target: Recipe, policy: Policy) -> None:
+    def _check(self, plan: Plan, target: Recipe, policy: RescalePolicy) -> None:
         """Raise a RequestError unless the library runs the sizes that were meant."""
         meant = predict(self.library, target)
         for name in _CHECKED:
@@ -192,7 +192,7 @@ class _Source:
                     "Check keys that multiply or override a size, or use another policy.",
                 )
 
-    def _changes(self, edits: Iterable[Edit], plan: Plan, policy: Policy, why: str) -> Iterator[Change]:
+    def _changes(self, edits: Iterable[Edit], plan: Plan, policy: RescalePolicy, why: str) -> Iterator[Change]:
         if not self._contains_envs() and plan.num_envs != self.plan.num_envs:
             entry = next(entry for entry in self.library.keys if entry.concept in _ENVIRONMENTS)
             reason = "requested; not in the config: set it where the environments are created"
@@ -206,7 +206,7 @@ class _Source:
     def _path(self, entry: Key) -> tuple[str, ...]:
         return self.parsed.reading.paths.get(entry.name) or key_path(self.library, self.parsed, entry)
 
-    def _reason(self, entry: Key, plan: Plan, policy: Policy, why: str) -> str:
+    def _reason(self, entry: Key, plan: Plan, policy: RescalePolicy, why: str) -> str:
         old, rollout = self.plan, plan.rollout_size
         if entry.concept in _ENVIRONMENTS:
             return "requested"
@@ -232,7 +232,7 @@ class _Source:
             return f"× {root}({plan.minibatch_size:,} / {old.minibatch_size:,}), the change of minibatch_size"
         return f"required by {self.library.name} for {plan.num_envs:,} × {plan.num_steps:,}"
 
-    def _notes(self, plan: Plan, policy: Policy) -> Iterator[str]:
+    def _notes(self, plan: Plan, policy: RescalePolicy) -> Iterator[str]:
         """Yield what the library will do differently, and what to know about the policy."""
         for name in _EFFECTS:
             old, new = getattr(self.plan, name), getattr(plan, name)

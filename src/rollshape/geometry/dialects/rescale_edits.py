@@ -10,7 +10,7 @@ from rollshape.formatting import short_repr
 from rollshape.geometry.dialects.base import Dialect, Key, is_number
 from rollshape.geometry.dialects.config import SCHEDULES
 from rollshape.geometry.dialects.fit import BUDGET, key_path
-from rollshape.geometry.dialects.policies import Policy, scale_learning_rate
+from rollshape.geometry.dialects.policies import RescalePolicy, scale_learning_rate
 from rollshape.geometry.dialects.reading import ParsedConfig
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.yamlfile import Edit
@@ -45,7 +45,7 @@ def planned_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Ite
 
 
 def rate_edits(
-    library: Dialect, config: ParsedConfig, values: Mapping[str, Any], sizes: tuple[int, int], policy: Policy
+    library: Dialect, config: ParsedConfig, values: Mapping[str, Any], sizes: tuple[int, int], policy: RescalePolicy
 ) -> Iterator[Edit]:
     """Yield the edits of every learning rate; `sizes` are the minibatch sizes before and after."""
     if policy.lr_power == 0 or sizes[0] == sizes[1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rollshape.studies.regret import ENVS_ONLY_FORMS, Comparison, compare_policies, match_policies, scaled_scores
+from rollshape.studies.regret import ENVS_ONLY_FORMS, PolicyComparison, compare_policies, match_policies, scaled_scores
 from rollshape.studies.rules.base import Answer, ClaimVerdict, no_finished_runs, rule
 from rollshape.studies.scope import describe_scope
 
@@ -39,7 +39,7 @@ def changing_envs_only_is_enough(claim: str, tasks: Sequence[Task]) -> list[Clai
     ]  # fmt: skip
 
 
-def compare_study(tasks: Sequence[Task], *, by_area: bool) -> list[Comparison]:
+def compare_study(tasks: Sequence[Task], *, by_area: bool) -> list[PolicyComparison]:
     """Compare the policies at every factor of num_envs that all tasks have; none without a recipe in every task."""
     matched = [rescaled for task in tasks if (rescaled := match_policies(task)) is not None]
     scored = [scaled_scores(rescaled, by_area=by_area) for rescaled in matched if rescaled.has_finished]
@@ -49,7 +49,7 @@ def compare_study(tasks: Sequence[Task], *, by_area: bool) -> list[Comparison]:
     return [compare_policies(factor, [task[factor] for task in scored]) for factor in sorted(factors)]
 
 
-def _describe(comparison: Comparison) -> str:
+def _describe(comparison: PolicyComparison) -> str:
     others = ", ".join(name for name in comparison.tied if name != comparison.best) or "none"
     worst = "; ".join(
         f"{name} loses {score.regret}" for name, score in comparison.scores.items() if name != comparison.best
