@@ -98,6 +98,30 @@ def test_every_policy_is_an_argument_and_keeps_what_it_says() -> None:
             assert abs(new - old) <= (before.rollout_size if name == "actual_timesteps" else 0), (policy, name)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "policy"),
+    [
+        ("sb3", "keep-minibatch"),
+        ("sbx", "keep-minibatch"),
+        ("cleanrl", "keep-num-minibatches"),
+        ("maniskill", "keep-num-minibatches"),
+        ("purejaxrl", "keep-num-minibatches"),
+        ("stoix", "keep-num-minibatches"),
+        ("rsl_rl", "keep-updates"),
+        ("skrl", "keep-updates"),
+        ("rllib", "keep-rollout"),
+        ("brax", "keep-rollout"),
+    ],
+)
+def test_what_changing_the_environments_only_is(dialect: str, policy: PolicyName) -> None:
+    """The table of docs/rescale.md."""
+    sizes = {"n_envs": 64, "n_steps": 64, "batch_size": 512, "n_epochs": 4, "n_timesteps": 64 * 64 * 100}
+    config = rollshape.translate(sizes, "sb3", dialect).config
+    only = rescale(config, dialect, 16, policy="envs-only")
+    assert only.config == rescale(config, dialect, 16, policy=policy).config
+    assert len(only.changes) == only.plan.num_envs // 16
+
+
 def test_reasons_name_the_size_that_is_kept() -> None:
     reasons = {change.key: change.reason for change in rescale(RSL_RL, "rsl_rl", 1024, policy="keep-minibatch").changes}
     assert reasons == {

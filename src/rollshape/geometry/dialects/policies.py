@@ -67,10 +67,11 @@ def scale_sizes(recipe: Recipe, num_envs: int, policy: RescalePolicy) -> Recipe:
     The budget is kept in timesteps, or in updates if the policy says so; `num_updates` is left to the library.
     """
     steps, window = recipe.num_steps, recipe.gae_window
-    if policy.keeps_rollout and window == steps:
-        steps = window = nearest_quotient(recipe.rollout_size, num_envs)
-    elif policy.keeps_rollout:  # whole windows, as in Brax
+    if policy.keeps_rollout and window < steps:  # whole windows, as in Brax
         steps = window * nearest_quotient(recipe.rollout_size, num_envs * window)
+    elif policy.keeps_rollout:
+        steps = nearest_quotient(recipe.rollout_size, num_envs)
+        window = window if steps % window == 0 else steps
     rollout = num_envs * steps
     if policy.keeps_count:
         count = min(recipe.num_minibatches, rollout)

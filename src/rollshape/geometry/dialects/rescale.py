@@ -105,7 +105,7 @@ def rescale(
 def _adapt(library: Dialect, recipe: Recipe) -> Recipe:
     """Return the nearest recipe that the library can express; minibatches of whole windows keep the window."""
     nearest, window = library.adapt(recipe), recipe.gae_window
-    if nearest.gae_window == window or recipe.rollout_size % window:
+    if nearest.gae_window in (window, recipe.num_steps) or recipe.rollout_size % window:
         return nearest
     count = nearest_divisor(recipe.rollout_size // window, nearest_quotient(recipe.minibatch_size, window))
     size = window * count
