@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import Dialect, Key
-from rollshape.geometry.dialects.fit import BUDGET, key_path, make_valid, size_edits
+from rollshape.geometry.dialects.fit import key_path, make_valid, size_edits
 from rollshape.geometry.dialects.policies import ENVS_ONLY, POLICIES, PolicyName, RescalePolicy, scale_sizes
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
@@ -17,13 +17,12 @@ from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
 from rollshape.geometry.dialects.rescale_edits import budget_edits, planned_edits, rate_edits
 from rollshape.geometry.dialects.rescale_evidence import Evidence, find_evidence
+from rollshape.geometry.dialects.rescale_reasons import ENVIRONMENTS, give_reason
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import whole_number
 
-_ENVIRONMENTS = ("num_envs", "workers", "envs_per_worker")
-_MINIBATCH = ("minibatch_size", "num_minibatches", "trajectories", "minibatch_per_env")
 _CHECKED = ("num_envs", "num_steps", "minibatch_size", "num_minibatches", "num_epochs")
 _EFFECTS = (
     "num_steps", "rollout_size", "minibatch_size", "num_minibatches", "gradient_steps_per_update", "num_updates",
@@ -177,7 +176,7 @@ class _Source:
         return read(apply_edits(self.values, edits), self.library, num_envs=given, key=self.key).recipe
 
     def _contains_envs(self) -> bool:
-        keys = [entry for entry in self.library.keys if entry.concept in _ENVIRONMENTS]
+        keys = [entry for entry in self.library.keys if entry.concept in ENVIRONMENTS]
         return any(entry.default is not None or self.parsed.values.get(entry.name) is not None for entry in keys)
 
     def _check(self, plan: Plan, target: Recipe, policy: RescalePolicy) -> None:
@@ -194,43 +193,18 @@ class _Source:
 
     def _changes(self, edits: Iterable[Edit], plan: Plan, policy: RescalePolicy, why: str) -> Iterator[Change]:
         if not self._contains_envs() and plan.num_envs != self.plan.num_envs:
-            entry = next(entry for entry in self.library.keys if entry.concept in _ENVIRONMENTS)
+            entry = next(entry for entry in self.library.keys if entry.concept in ENVIRONMENTS)
             reason = "requested; not in the config: set it where the environments are created"
             yield Change(entry.name, self.plan.num_envs, plan.num_envs, reason)
         by_path = {self._path(entry): entry for entry in reversed(self.library.keys)}
         for edit in edits:
             entry = by_path[edit.path]
             old = self.parsed.reading.values.get(entry.name, entry.default)
-            yield Change(".".join(edit.path), old, edit.value, self._reason(entry, plan, policy, why))
+            reason = give_reason(entry, self.plan, plan, policy, why) or f"required by {self.library.name}"
+            yield Change(".".join(edit.path), old, edit.value, reason)
 
     def _path(self, entry: Key) -> tuple[str, ...]:
         return self.parsed.reading.paths.get(entry.name) or key_path(self.library, self.parsed, entry)
-
-    def _reason(self, entry: Key, plan: Plan, policy: RescalePolicy, why: str) -> str:
-        old, rollout = self.plan, plan.rollout_size
-        if entry.concept in _ENVIRONMENTS:
-            return "requested"
-        if entry.concept in BUDGET:
-            kept = "num_updates" if policy.keeps_updates else "total_timesteps"
-            return f"keeps {kept} at {getattr(old, kept):,}"
-        if entry.concept in ("num_steps", "rollout_size") and policy.keeps_rollout:
-            exact = rollout == old.rollout_size
-            return (
-                f"keeps rollout_size at {rollout:,}"
-                if exact
-                else f"rollout_size {rollout:,}, near {old.rollout_size:,}"
-            )
-        if entry.concept in _MINIBATCH and why:
-            return why
-        if entry.concept in _MINIBATCH and policy.keeps_count:
-            return f"keeps {plan.num_minibatches:,} minibatches of a rollout of {rollout:,}"
-        if entry.concept in _MINIBATCH:
-            same = plan.minibatch_size == old.minibatch_size
-            return f"keeps minibatch_size at {plan.minibatch_size:,}" if same else f"the whole rollout of {rollout:,}"
-        if policy.lr_power and entry.concept not in ("num_steps", "rollout_size", "num_epochs"):
-            root = "√" if policy.lr_power == 0.5 else ""
-            return f"× {root}({plan.minibatch_size:,} / {old.minibatch_size:,}), the change of minibatch_size"
-        return f"required by {self.library.name} for {plan.num_envs:,} × {plan.num_steps:,}"
 
     def _notes(self, plan: Plan, policy: RescalePolicy) -> Iterator[str]:
         """Yield what the library will do differently, and what to know about the policy."""
