@@ -12,6 +12,7 @@ from rollshape.cli.flags import CommonArgs, parse
 from rollshape.errors import RequestError
 from rollshape.files import read_text, rewrite_text, write_bytes
 from rollshape.geometry.dialects import rescale
+from rollshape.geometry.dialects.comments import review_comments
 from rollshape.geometry.dialects.policies import POLICIES, PolicyName
 from rollshape.geometry.dialects.rescale import Rescaled
 from rollshape.geometry.dialects.yamlfile import ConfigFile, edit
@@ -42,9 +43,10 @@ def run(argv: Sequence[str]) -> None:
         raise RequestError("flags", f"--write changes the file itself, but {other}.", "Leave one of them out.")
     file = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config)
     result = rescale(
-        file.values, args.dialect, args.num_envs, from_num_envs=args.from_num_envs, policy=args.policy, key=args.key
-    )
-    text = _new_text(file, result, args)
+        file.values, args.dialect, args.num_envs, from_num_envs=args.from_num_envs, policy=args.policy, key=args.key,
+        file=None if args.config == "-" else args.config,
+    )  # fmt: skip
+    text, comments = review_comments(file.text, _new_text(file, result, args), file.values, result.edits)
     if args.write:
         rewrite_text(Path(args.config), text)
     elif args.out is not None:
@@ -52,9 +54,9 @@ def run(argv: Sequence[str]) -> None:
     from rollshape.cli.output import print_json
 
     if args.json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | {"comments": list(comments)})
         return
-    _show(result, is_auto=args.policy == "auto")
+    _show(result, comments, is_auto=args.policy == "auto")
     if args.write or args.out is not None:
         print(f"# written: {args.out or args.config}", file=sys.stderr)
     else:
@@ -76,7 +78,7 @@ def _new_text(file: ConfigFile, result: Rescaled, args: RescaleArgs) -> str:
         return as_yaml(result.config)
 
 
-def _show(result: Rescaled, *, is_auto: bool) -> None:
+def _show(result: Rescaled, comments: Iterable[str], *, is_auto: bool) -> None:
     """Print the changes, the effects and the evidence to stderr, as comments."""
     lines = [f"policy {result.policy}: {POLICIES[result.policy].statement}"]
     if is_auto:
@@ -84,6 +86,7 @@ def _show(result: Rescaled, *, is_auto: bool) -> None:
     rows = [(change.key, _text(change.before), "→", _text(change.after), change.reason) for change in result.changes]
     lines += _table(rows) if rows else ["nothing changes"]
     lines += [f"note: {note}" for note in result.notes]
+    lines += comments
     lines += result.evidence.table()
     known = {finding.rule for finding in result.before.findings}
     new = [finding for finding in result.plan.findings if finding.severity != "info" and finding.rule not in known]

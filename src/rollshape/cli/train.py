@@ -120,7 +120,7 @@ def _spec_of_config(spec: Spec, args: TrainArgs, given: Mapping[str, Any]) -> Sp
     from rollshape.training.from_config import settings_from_config
 
     values = parse_yaml(read_text(args.config), args.config).values
-    taken = settings_from_config(values, args.from_, num_envs=given.get("num_envs"), key=args.key)
+    taken = settings_from_config(values, args.from_, num_envs=given.get("num_envs"), key=args.key, file=args.config)
     for group in (("minibatch_size", "num_minibatches"), ("num_steps", "rollout_size")):
         if any(name in given for name in group):  # a flag replaces the size that it implies, too
             for name in group:

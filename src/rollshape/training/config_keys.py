@@ -142,37 +142,28 @@ def _keys(*keys: tuple[str, Converter]) -> tuple[ConfigKey, ...]:
     return tuple(ConfigKey(path, convert) for path, convert in keys)
 
 
-_PER_MINIBATCH = _flag("normalize_advantages", on="minibatch", off="off")
-_PER_ROLLOUT = _flag("normalize_advantages", on="rollout", off="off")
 _SB3 = _keys(
     ("env", _text("env")),
     ("env_id", _text("env")),
     ("seed", _seed),
     ("normalize", _zoo_normalize),
-    ("normalize_advantage", _PER_MINIBATCH),
     ("policy_kwargs", _policy_kwargs),
 )
 _CLEANRL = _keys(
     ("env_id", _text("env")),
     ("seed", _seed),
-    ("anneal_lr", _flag("anneal_lr")),
-    ("norm_adv", _PER_MINIBATCH),
-    ("clip_vloss", _flag("clip_value")),
 )
 _RL_GAMES = _keys(
     ("params.seed", _seed),
     ("seed", _seed),
     ("env_name", _text("env")),
     ("normalize_input", _flag("normalize_observations")),
-    ("normalize_advantage", _PER_ROLLOUT),
-    ("clip_value", _flag("clip_value")),
     ("params.network.mlp.units", _layers),
     ("params.network.mlp.activation", _activation),
 )
 _RSL_RL = _keys(
     ("seed", _seed),
     ("empirical_normalization", _flag("normalize_observations")),
-    ("algorithm.use_clipped_value_loss", _flag("clip_value")),
     ("algorithm.normalize_advantage_per_mini_batch", _flag("normalize_advantages", on="minibatch", off="rollout")),
     ("policy.actor_hidden_dims", _layers),
     ("policy.critic_hidden_dims", _layers),
@@ -198,7 +189,6 @@ CONFIG_KEYS: dict[str, tuple[ConfigKey, ...]] = {
     "purejaxrl": _keys(
         ("ENV_NAME", _text("env")),
         ("SEED", _seed),
-        ("ANNEAL_LR", _flag("anneal_lr")),
         ("ACTIVATION", _activation),
     ),
     "rejax": _keys(
@@ -215,5 +205,5 @@ CONFIG_KEYS: dict[str, tuple[ConfigKey, ...]] = {
         ("network_factory.policy_hidden_layer_sizes", _layers),
         ("network_factory.value_hidden_layer_sizes", _layers),
     ),
-    "stoix": _keys(("arch.seed", _seed), ("system.decay_learning_rates", _flag("anneal_lr"))),
+    "stoix": _keys(("arch.seed", _seed)),
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Normalization
+from rollshape.geometry.dialects.base import CLIPPED, LINEAR_RATE, Dialect, Normalization
 from rollshape.geometry.dialects.config import SCHEDULES
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.registry import DIALECTS, resolve
@@ -15,7 +15,7 @@ from rollshape.training.config_keys import CONFIG_KEYS
 from rollshape.training.spec import Spec
 
 _OURS = "rollshape"
-_NORMALIZATION = {
+_NORMALIZATION: dict[str, str] = {
     Normalization.MINIBATCH: "minibatch",
     Normalization.ROLLOUT: "rollout",
     Normalization.OFF: "off",
@@ -37,15 +37,21 @@ class ConfigSettings:
 
 
 def settings_from_config(
-    values: Mapping[str, Any], dialect: str, *, num_envs: int | None = None, key: str | None = None
+    values: Mapping[str, Any],
+    dialect: str,
+    *,
+    num_envs: int | None = None,
+    key: str | None = None,
+    file: str | None = None,
 ) -> ConfigSettings:
     """Return the settings of a config: `train(**settings_from_config(config, "sb3").fields)`.
 
-    `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config.
+    `num_envs` overrides or supplies the number of environments, `key` selects a level of a nested config. `file` is the
+    path of the config, whose name may say which algorithm it is for.
     """
-    library = resolve(dialect, values)
-    translation = translate(values, library.name, _OURS, num_envs=num_envs, key=key)
-    parsed = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS)
+    library = resolve(dialect, values, key=key, file=file)
+    translation = translate(values, library.name, _OURS, num_envs=num_envs, key=key, file=file)
+    parsed = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS, file=file)
     is_ours = library.name == _OURS
     taken = ({} if is_ours else _OFF) | translation.config | ({} if is_ours else _behavior(library, values, parsed))
     used, rejected = _take_keys(taken, library, values, parsed)
@@ -65,11 +71,14 @@ def settings_from_config(
 
 
 def _behavior(library: Dialect, values: Mapping[str, Any], parsed: ParsedConfig) -> dict[str, Any]:
-    """Return the settings that the library has by default, or by the form of its learning rate."""
+    """Return what the library does, by default or by the keys of the config."""
+    behavior = parsed.behavior
+    is_linear = behavior["learning-rate schedule"].startswith(LINEAR_RATE)
     return {
-        "normalize_advantages": _NORMALIZATION[library.normalization],
-        "clip_value": "clipped" in library.value_clip and "not clipped" not in library.value_clip,
-        "anneal_lr": bool(_linear_rates(library, values, parsed)) or library.schedule.startswith("linear to zero"),
+        "algo": parsed.recipe.algo,
+        "normalize_advantages": _NORMALIZATION[behavior["advantage normalization"]],
+        "clip_value": CLIPPED in behavior["value loss"] and not behavior["value loss"].startswith("not "),
+        "anneal_lr": is_linear or bool(_linear_rates(library, values, parsed)),
     }
 
 

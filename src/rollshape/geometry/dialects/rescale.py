@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.base import Dialect, Key
-from rollshape.geometry.dialects.fit import key_path, make_valid, size_edits
+from rollshape.geometry.dialects.fit import make_valid, size_edits
 from rollshape.geometry.dialects.policies import ENVS_ONLY, POLICIES, PolicyName, RescalePolicy, scale_sizes
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read
@@ -76,16 +76,17 @@ def rescale(
     from_num_envs: int | None = None,
     policy: PolicyName | Literal["auto"] = "auto",
     key: str | None = None,
+    file: str | None = None,
 ) -> Rescaled:
     """Return a config that works, rescaled to `num_envs` environments: `rescale(config, "sb3", 4)`.
 
     `from_num_envs` is the number of environments it works with, if that is not in the config; `key` selects a level of
     a nested config. `policy` says what is kept (`POLICIES`). `auto` considers the policies that are statistically tied
-    with the best one of the study `rescale`, and chooses the one that changes the fewest keys. The input is not
-    modified.
+    with the best one of the study `rescale`, and chooses the one that changes the fewest keys. `file` is the path
+    of the config, whose name may say which algorithm it is for. The input is not modified.
     """
-    library = resolve(dialect, config)
-    source = _read_source(config, library, from_num_envs, key)
+    library = resolve(dialect, config, key=key, file=file)
+    source = _read_source(config, library, from_num_envs, {"key": key, "file": file})
     count = whole_number("num_envs", num_envs)
     evidence = find_evidence(source.plan.num_envs, count)
     if policy != "auto":
@@ -111,15 +112,17 @@ def _adapt(library: Dialect, recipe: Recipe) -> Recipe:
     return library.adapt(replace(recipe, minibatch_size=size, num_minibatches=recipe.rollout_size // size))
 
 
-def _read_source(values: Mapping[str, Any], library: Dialect, num_envs: int | None, key: str | None) -> _Source:
+def _read_source(
+    values: Mapping[str, Any], library: Dialect, num_envs: int | None, facts: Mapping[str, Any]
+) -> _Source:
     try:
-        parsed = read(values, library, num_envs=num_envs, key=key, candidates=DIALECTS)
+        parsed = read(values, library, num_envs=num_envs, candidates=DIALECTS, **facts)
     except RequestError as error:
         if error.rule == "missing-key" and num_envs is None and "num_envs" in error.message:
             fix = "Use --from-num-envs: the number of environments that it works with."
             raise RequestError(error.rule, error.message, fix) from None
         raise
-    return _Source(values, library, parsed, predict(library, parsed.recipe), key)
+    return _Source(values, library, parsed, predict(library, parsed.recipe), facts)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class _Source:
     library: Dialect
     parsed: ParsedConfig
     plan: Plan
-    key: str | None
+    facts: Mapping[str, Any]  # further arguments of `read`
 
     def rescale(self, num_envs: int, policy: RescalePolicy, evidence: Evidence) -> Rescaled:
         """Return the config under a policy, after reading it again and comparing what its library will run."""
@@ -163,7 +166,7 @@ class _Source:
     def _target(self, num_envs: int, policy: RescalePolicy) -> Recipe:
         """Return the sizes that the policy asks for; the library may have to adapt them."""
         if policy.name == ENVS_ONLY:
-            return read(self.values, self.library, num_envs=num_envs, key=self.key).recipe
+            return read(self.values, self.library, num_envs=num_envs, **self.facts).recipe
         effective = replace(self.parsed.recipe, minibatch_size=self.plan.minibatch_size)
         scaled = scale_sizes(effective, num_envs, policy)
         if scaled.total_timesteps is None or scaled.num_updates is not None:
@@ -173,7 +176,7 @@ class _Source:
     def _read(self, edits: Iterable[Edit], num_envs: int) -> Recipe:
         """Return the recipe of the edited config; `num_envs` is used only if the config does not contain it."""
         given = None if self._contains_envs() else num_envs
-        return read(apply_edits(self.values, edits), self.library, num_envs=given, key=self.key).recipe
+        return read(apply_edits(self.values, edits), self.library, num_envs=given, **self.facts).recipe
 
     def _contains_envs(self) -> bool:
         keys = [entry for entry in self.library.keys if entry.concept in ENVIRONMENTS]
@@ -196,15 +199,20 @@ class _Source:
             entry = next(entry for entry in self.library.keys if entry.concept in ENVIRONMENTS)
             reason = "requested; not in the config: set it where the environments are created"
             yield Change(entry.name, self.plan.num_envs, plan.num_envs, reason)
-        by_path = {self._path(entry): entry for entry in reversed(self.library.keys)}
         for edit in edits:
-            entry = by_path[edit.path]
+            entry = self._entry(edit)
             old = self.parsed.reading.values.get(entry.name, entry.default)
             reason = give_reason(entry, self.plan, plan, policy, why) or f"required by {self.library.name}"
             yield Change(".".join(edit.path), old, edit.value, reason)
 
-    def _path(self, entry: Key) -> tuple[str, ...]:
-        return self.parsed.reading.paths.get(entry.name) or key_path(self.library, self.parsed, entry)
+    def _entry(self, edit: Edit) -> Key:
+        """Return the key that an edit changes or adds."""
+        paths = self.parsed.reading.paths
+        for entry in self.library.keys:
+            path = paths.get(entry.name)
+            if path == edit.path or (path is None and edit.path[-1] in (entry.leaf, entry.name)):
+                return entry
+        raise AssertionError(edit)  # every edit is that of a key
 
     def _notes(self, plan: Plan, policy: RescalePolicy) -> Iterator[str]:
         """Yield what the library will do differently, and what to know about the policy."""

@@ -29,8 +29,8 @@ def budget_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Iter
     for entry in library.keys:
         old = config.values.get(entry.name, entry.default)
         if entry.concept in BUDGET and old is not None and budget[entry.concept] not in (None, old):
-            path = config.reading.paths.get(entry.name) or key_path(library, config, entry)
-            yield Edit(path, budget[entry.concept])
+            new = budget[entry.concept]
+            yield Edit(config.reading.paths.get(entry.name) or key_path(library, config, entry, new), new)
 
 
 def planned_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Iterator[Edit]:
@@ -41,7 +41,8 @@ def planned_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Ite
         if (entry.concept == "num_steps" and entry.default is None and not given & {"num_steps", "rollout_size"}) or (
             entry.concept == "minibatch_size" and entry.default == "auto" and not has_split
         ):
-            yield Edit(key_path(library, config, entry), getattr(target, entry.concept))
+            new = getattr(target, entry.concept)
+            yield Edit(key_path(library, config, entry, new), new)
 
 
 def rate_edits(
@@ -62,7 +63,7 @@ def rate_edits(
             )
         new = scale_learning_rate(old, *sizes, policy)
         if path is None:
-            yield Edit(key_path(library, config, entry), new)
+            yield Edit(key_path(library, config, entry, new), new)
         else:
             prefix = _schedule_prefix(values, path)
             yield Edit(path, f"{prefix}{new}" if prefix else new)
