@@ -95,6 +95,21 @@ def test_values_that_cannot_be_expressed_are_listed(change: dict[str, Any], repo
     spec_of(taken.fields)
 
 
+def test_the_algorithm_is_that_of_the_config() -> None:
+    config = {"CartPole-v1": {"n_envs": 16, "n_steps": 8, "n_timesteps": 1024, "policy_kwargs": {"net_arch": [8]}}}
+    taken = settings_from_config(config, "sb3", file="hyperparams/a2c.yml")
+    spec = spec_of(taken.fields)
+    assert (spec.algo, spec.env, spec.hidden_sizes, spec.plan().minibatch_size) == ("a2c", "CartPole-v1", (8,), 128)
+    assert any(line.startswith("RMSprop") for line in taken.not_taken)
+    assert not any(line.startswith("clip_range") for line in taken.not_taken)
+
+
+def test_recurrent_policies_are_listed() -> None:
+    config = {"n_envs": 8, "n_steps": 16, "batch_size": 32, "policy": "MlpLstmPolicy"}
+    taken = settings_from_config(config, "sb3")
+    assert any("recurrent" in line for line in taken.not_taken)
+
+
 def test_other_sizes_for_the_critic_are_listed() -> None:
     config = {"num_envs": 8, "num_steps_per_env": 24, "policy": {"actor_hidden_dims": [8], "critic_hidden_dims": [16]}}
     taken = settings_from_config(config, "rsl_rl")

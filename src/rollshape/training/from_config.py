@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rollshape.algorithms.registry import ALGORITHMS, AlgorithmSettings
 from rollshape.geometry.dialects.base import CLIPPED, LINEAR_RATE, Dialect, Normalization
 from rollshape.geometry.dialects.config import SCHEDULES
 from rollshape.geometry.dialects.reading import ParsedConfig, read
@@ -55,7 +56,7 @@ def settings_from_config(
     is_ours = library.name == _OURS
     taken = ({} if is_ours else _OFF) | translation.config | ({} if is_ours else _behavior(library, values, parsed))
     used, rejected = _take_keys(taken, library, values, parsed)
-    if "env" not in taken and library.name in ("sb3", "sbx") and parsed.reading.level:
+    if "env" not in taken and _family(library) in ("sb3", "sbx") and parsed.reading.level:
         taken["env"] = parsed.reading.level[-1]  # rl-zoo's files have a level per environment
     left = [path for path in _other_leaves(values, parsed) if not any(path[: len(key)] == key for key in used)]
     linear = _linear_rates(library, values, parsed) if taken.get("anneal_lr") else []
@@ -127,7 +128,7 @@ def _present(library: Dialect, values: Mapping[str, Any], parsed: ParsedConfig) 
             if name in names and path not in known:
                 yield path, name, lambda value, name=name: {name: tuple(value) if isinstance(value, list) else value}
         return
-    for key in CONFIG_KEYS.get(library.name, ()):
+    for key in CONFIG_KEYS.get(library.name) or CONFIG_KEYS.get(_family(library), ()):
         parts = tuple(key.path.split("."))
         below = parsed.reading.level
         prefixed = tuple(f"{library.prefix}{key.path}".split("."))
@@ -136,6 +137,11 @@ def _present(library: Dialect, values: Mapping[str, Any], parsed: ParsedConfig) 
                 known.add(path)
                 yield path, key.path, key.convert
                 break
+
+
+def _family(library: Dialect) -> str:
+    """Return `sb3` for `sb3:a2c`: the same keys, another algorithm."""
+    return library.name.partition(":")[0]
 
 
 _ABSENT = object()
@@ -179,7 +185,9 @@ def _lost(not_preserved: tuple[str, ...], taken: Mapping[str, Any], linear: list
 
 def _missing(taken: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings that the config does not contain, with the default that is used."""
+    settings = {field.name for field in fields(ALGORITHMS[taken["algo"]].Settings)}
+    others = {field.name for field in fields(AlgorithmSettings)} - settings
     for field in fields(Spec):
-        if field.name in _EXPECTED and field.name not in taken:
+        if field.name in _EXPECTED and field.name not in taken and field.name not in others:
             default = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
             yield f"{field.name}: not in the config, {default} is used"
