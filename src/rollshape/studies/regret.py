@@ -94,7 +94,7 @@ class PolicyScore:
 
 @dataclass(frozen=True)
 class PolicyComparison:
-    """All policies at one factor; `tied` are those that are not separated from the best."""
+    """All policies at one factor; `tied` are the best and those that no other is significantly better than."""
 
     factor: float
     best: str
@@ -118,7 +118,8 @@ def compare_policies(factor: float, tasks: Sequence[Mapping[str, Floats]]) -> Po
     highest = samples[same_budget].max(axis=0)
     pairs = len(same_budget) * (len(same_budget) - 1) // 2
     level = 1 - (1 - SEPARATION_LEVEL) / max(1, pairs)
-    tied = tuple(names[i] for i in same_budget if not (samples[best] > samples[i]).mean() > level)
+    beaten = {i for i in same_budget for j in same_budget if (samples[j] > samples[i]).mean() > level}
+    tied = tuple(names[i] for i in same_budget if i == best or i not in beaten)
 
     def summary(value: float, sampled: Floats, method: Any) -> Summary:
         low, high = np.quantile(sampled, (0.025, 0.975))

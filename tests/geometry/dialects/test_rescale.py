@@ -207,6 +207,20 @@ def test_evidence_is_of_the_nearest_factor_on_the_same_side() -> None:
     assert find_evidence(64, 64).factor is None
 
 
+def test_the_evidence_is_that_of_the_study() -> None:
+    for factor in (0.125, 0.25, 0.5, 4):
+        evidence = find_evidence(64, int(64 * factor))
+        assert evidence.factor == factor
+        assert len(evidence.tasks) >= 4
+        assert evidence.seeds == 10
+        assert evidence.command.startswith("rollshape study rescale ")
+        assert set(evidence.policies) == set(POLICIES) - {"envs-only"}
+        assert evidence.best in evidence.tied
+        assert evidence.policies[evidence.best]["regret"][0] == 0
+        assert evidence.policies["keep-updates"]["regret"] is None, "it has another budget"
+        assert not any(POLICIES[name].keeps_updates for name in evidence.tied)
+
+
 def test_auto_chooses_a_tied_policy_with_the_fewest_changes() -> None:
     for config, dialect in ((SB3, "sb3"), (RSL_RL, "rsl_rl")):
         for factor in (0.5, 4):

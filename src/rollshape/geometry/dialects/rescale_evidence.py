@@ -40,11 +40,13 @@ class Evidence:
         """Return in one sentence why `auto` chose the policy."""
         if self.factor is None:
             return "the number of environments does not change"
-        rank = "best policy" if policy == self.best else f"statistically tied with the best policy, {self.best},"
         others = [name for name in self.tied if name != policy]
-        ties = f"; also tied: {', '.join(others)}" if others else ""
-        why = ", and changes the fewest keys" if others else ""
-        return f"chosen because it is the {rank} at num_envs × {self.factor:g}{why}{ties}".replace("the stat", "stat")
+        if not others:
+            return f"chosen: significantly better than all others at num_envs × {self.factor:g}"
+        return (
+            f"chosen: no policy is significantly better at num_envs × {self.factor:g}, and it changes the fewest keys "
+            f"(statistically tied: {', '.join(others)})"
+        )
 
     def table(self) -> list[str]:
         """Return the measured regret of every policy as lines of text."""
