@@ -42,7 +42,7 @@ class Evidence:
             return "the number of environments does not change"
         others = [name for name in self.tied if name != policy]
         if not others:
-            return f"chosen: significantly better than all others at num_envs × {self.factor:g}"
+            return f"chosen: the best policy at num_envs × {self.factor:g}; every other one is significantly worse"
         return (
             f"chosen: no policy is significantly better at num_envs × {self.factor:g}, and it changes the fewest keys "
             f"(statistically tied: {', '.join(others)})"
