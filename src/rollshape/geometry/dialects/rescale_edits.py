@@ -28,7 +28,7 @@ def budget_edits(library: Dialect, config: ParsedConfig, target: Recipe) -> Iter
     }
     for entry in library.keys:
         old = config.values.get(entry.name, entry.default)
-        if entry.concept in BUDGET and old is not None and budget[entry.concept] not in (None, old):
+        if entry.concept in BUDGET and old is not None and budget.get(entry.concept) not in (None, old):
             new = budget[entry.concept]
             yield Edit(config.reading.paths.get(entry.name) or key_path(library, config, entry, new), new)
 
