@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rollshape.geometry.dialects.rescale_evidence import EVIDENCE_FILE
 from rollshape.studies.groups import Task, group_tasks
 from rollshape.studies.records import read_records
-from rollshape.studies.regret import PolicyComparison, match_policies
+from rollshape.studies.regret import ENVS_ONLY_FORMS, PolicyComparison, PolicyScore, match_policies
 from rollshape.studies.rules.rescale import compare_study
 from rollshape.studies.statistics import Summary, summarize
 
@@ -33,7 +34,10 @@ def main() -> None:
         print(describe_task(task))
     for title, comparisons in (("mean height of the curve", curves), ("final return", finals)):
         print(f"\n{title}\n")
-        print("\n".join(markdown(comparisons)))
+        print("\n".join(markdown("regret", comparisons, lambda score: score.regret)))
+    for form in ENVS_ONLY_FORMS:
+        print(f"\nmean height of the curve minus that of {form}\n")
+        print("\n".join(markdown("gain", curves, lambda score, form=form: score.versus[form])))
     if args.write:
         EVIDENCE_FILE.write_text(json.dumps(evidence(tasks, curves, finals), indent=1) + "\n", encoding="utf-8")
         print(f"\nwritten: {EVIDENCE_FILE}")
@@ -51,16 +55,16 @@ def describe_task(task: Task) -> str:
     )
 
 
-def markdown(comparisons: list[PolicyComparison]) -> list[str]:
+def markdown(title: str, comparisons: list[PolicyComparison], value: Callable[[PolicyScore], Summary]) -> list[str]:
     """Return the table: a row per policy, a column per factor; ties with the best are bold."""
     names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.scores))
-    lines = ["| regret | " + " | ".join(f"N × {comparison.factor:g}" for comparison in comparisons) + " |"]
+    lines = [f"| {title} | " + " | ".join(f"N × {comparison.factor:g}" for comparison in comparisons) + " |"]
     lines.append("|---" * (len(comparisons) + 1) + "|")
     for name in names:
         cells = []
         for comparison in comparisons:
             score = comparison.scores.get(name)
-            text = "" if score is None else percent(score.regret)
+            text = "" if score is None else percent(value(score))
             cells.append(f"**{text}**" if name in comparison.tied else text)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
