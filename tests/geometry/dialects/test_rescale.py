@@ -205,6 +205,8 @@ def test_evidence_is_of_the_nearest_factor_on_the_same_side() -> None:
     assert find_evidence(64, 20).factor == 0.25
     assert find_evidence(64, 65).factor == find_evidence(64, 6400).factor == 4
     assert find_evidence(64, 64).factor is None
+    assert "num_envs × 4, the nearest that was measured to × 2 (" in find_evidence(64, 128).table()[0]
+    assert "num_envs × 0.5 (" in find_evidence(64, 32).table()[0]
 
 
 def test_the_evidence_is_that_of_the_study() -> None:

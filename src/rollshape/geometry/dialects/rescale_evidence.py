@@ -53,8 +53,9 @@ class Evidence:
         if not self.policies:
             return []
         tasks = ", ".join(self.tasks)
+        nearest = "" if self.requested == self.factor else f", the nearest that was measured to × {self.requested:.3g}"
         lines = [
-            f"evidence: share of the recipe's learning curve that is lost at num_envs × {self.factor:g} "
+            f"evidence: share of the recipe's learning curve that is lost at num_envs × {self.factor:g}{nearest} "
             f"({tasks}; {self.seeds} seeds; 95 % intervals)"
         ]
         width = max(map(len, self.policies))
