@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollshape.errors import RequestError, RunError
-    from rollshape.geometry.dialects import fit_config, translate
+    from rollshape.geometry.dialects import fit_config, rescale, translate
     from rollshape.geometry.plan import Plan, plan
     from rollshape.probes.probe import probe
     from rollshape.probes.result import Probe
@@ -25,6 +25,7 @@ _HOMES = {
     "plan": "rollshape.geometry.plan",
     "probe": "rollshape.probes.probe",
     "probe_rewards": "rollshape.probes.rewards",
+    "rescale": "rollshape.geometry.dialects",
     "Run": "rollshape.training.run",
     "train": "rollshape.training.run",
     "translate": "rollshape.geometry.dialects",
@@ -32,7 +33,7 @@ _HOMES = {
 
 __all__ = [
     "Plan", "Probe", "RequestError", "Run", "RunError", "__version__", "fit_config", "plan", "probe",
-    "probe_rewards", "train", "translate",
+    "probe_rewards", "rescale", "train", "translate",
 ]  # fmt: skip
 
 

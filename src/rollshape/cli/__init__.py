@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": "compute a valid plan from any batch sizes, with explanations",
     "translate": "translate a config from one library to another",
     "patch": "make the sizes in a config file valid, keeping comments and layout",
+    "rescale": "rescale a config that works to another number of environments",
     "dialects": "list the supported libraries and how they use their configs",
     "train": "train a policy with REINFORCE, A2C, PPO, PPO-EWMA, SAC or RRD",
     "eval": "evaluate a trained policy",

@@ -33,18 +33,23 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(cls: type[Args], command: str, argv: Sequence[str]) -> Args:
     """Parse the command line into the dataclass; `--help` prints the help and exits."""
+    return cls(**given_flags(cls, command, argv))
+
+
+def given_flags(cls: type[Any], command: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that the command line sets, without defaults."""
     parser = _Parser(
         prog=f"rollshape {command}", description=cls.__doc__, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
     hints = get_type_hints(cls, include_extras=True)
-    for field in fields(cls):  # type: ignore[arg-type]
+    for field in fields(cls):
         _add(parser, field.name, hints[field.name], None if field.default is MISSING else field)
     values, unknown = parser.parse_known_args([_kebab(token) for token in argv])
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
         hint = _hint(unknown[0].split("=")[0], known)
         raise RequestError("flags", f"Unknown argument {unknown[0]}.", f"{hint}See {parser.prog} --help.")
-    return cls(**vars(values))
+    return vars(values)
 
 
 _DEVICE = (

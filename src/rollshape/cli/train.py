@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from rollshape.cli import FAILED, INTERRUPTED
 from rollshape.cli.device_flags import DeviceArgs, use_devices
 from rollshape.cli.env_flags import EnvArgs, calling_envs
-from rollshape.cli.flags import parse
+from rollshape.cli.flags import given_flags
 from rollshape.errors import RequestError
-from rollshape.files import output_directory
+from rollshape.files import output_directory, read_text
 from rollshape.geometry.fields import new_record
 from rollshape.geometry.values import Range
 from rollshape.training.spec import MOST_UPDATES, Spec
@@ -36,6 +36,11 @@ class TrainArgs(Spec, DeviceArgs, EnvArgs):
     num_seeds: Annotated[
         int | None, "train this many seeds from --seed on, one process per core (with --num-shards 1 by default)", SEEDS
     ] = None
+    config: Annotated[
+        str | None, "train what a config of another library says (see --from); other flags override it"
+    ] = None
+    from_: Annotated[str | None, "dialect of --config; `rollshape dialects` lists them"] = None
+    key: Annotated[str | None, "level of a nested --config file, for example CartPole-v1"] = None
     preset: Annotated[bool, "use tuned settings for this environment; other flags override them"] = False
     resume: Annotated[bool, "continue a run that was stopped or killed"] = False
     track: Annotated[tuple[Literal["tensorboard", "wandb"], ...], "further places for the metrics"] = ()
@@ -45,10 +50,13 @@ class TrainArgs(Spec, DeviceArgs, EnvArgs):
 
 
 def run(argv: Sequence[str]) -> int:
-    args = new_record(TrainArgs, parse(TrainArgs, "train", argv), {})
+    given = given_flags(TrainArgs, "train", argv)
+    args = new_record(TrainArgs, TrainArgs(**given), {})
     if args.out is not None:
         output_directory(args.out)
     spec = Spec(**{field.name: getattr(args, field.name) for field in fields(Spec)})
+    if args.config is not None or args.from_ is not None:
+        spec = _spec_of_config(spec, args, given)
     if args.preset:
         from rollshape.training.presets import with_preset
 
@@ -101,6 +109,30 @@ def run(argv: Sequence[str]) -> int:
     if result.signal is not None and result.status == "interrupted":
         print("Run the same command with --resume to continue.", file=sys.stderr)
     return _exit_code(result)
+
+
+def _spec_of_config(spec: Spec, args: TrainArgs, given: Mapping[str, Any]) -> Spec:
+    """Return the spec with the settings of a config in all fields without a flag; print what was not taken over."""
+    if args.config is None or args.from_ is None or args.preset:
+        problem = "--config and --preset both give settings" if args.preset else "--config and --from need each other"
+        raise RequestError("flags", f"{problem}.", "Use --config FILE --from DIALECT; `rollshape dialects` lists them.")
+    from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+    from rollshape.training.from_config import settings_from_config
+
+    values = parse_yaml(read_text(args.config), args.config).values
+    taken = settings_from_config(values, args.from_, num_envs=given.get("num_envs"), key=args.key, file=args.config)
+    for group in (("minibatch_size", "num_minibatches"), ("num_steps", "rollout_size")):
+        if any(name in given for name in group):  # a flag replaces the size that it implies, too
+            for name in group:
+                taken.fields.pop(name, None)
+    if "env" not in taken.fields and "env" not in given:
+        raise RequestError("missing-key", "The config does not name its environment.", "Add --env.")
+    overridden = [name for name in taken.fields if name in given and taken.fields[name] != given[name]]
+    for line in taken.not_taken:
+        print(f"not taken over: {line}", file=sys.stderr)
+    if overridden:
+        print(f"overridden by flags: {', '.join(overridden)}", file=sys.stderr)
+    return replace(spec, **{name: value for name, value in taken.fields.items() if name not in given})
 
 
 def _train_seeds(spec: Spec, num_seeds: int, args: TrainArgs) -> int:

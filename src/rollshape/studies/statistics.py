@@ -23,7 +23,7 @@ class Summary:
     low: float | None
     high: float | None
     runs: int
-    method: Literal["iqm", "mean", "probability", "regret"]
+    method: Literal["iqm", "mean", "probability", "regret", "difference"]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

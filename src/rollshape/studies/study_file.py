@@ -10,15 +10,17 @@ from typing import Any, NoReturn
 
 from rollshape.errors import RequestError, did_you_mean
 from rollshape.files import read_text
+from rollshape.geometry.dialects.policies import POLICIES
 from rollshape.geometry.dialects.yamlfile import ConfigFile, parse
 from rollshape.studies.fields import convert_field, field_types
+from rollshape.studies.rescaling import MEASURED, rescaled_points
 from rollshape.studies.rules import RULES
 from rollshape.studies.study import DEFAULT_PROBE_ENVS, MAX_TRIALS, Study, parse_seeds
 
 STUDY_FILES = (".yaml", ".yml", ".json")
 KEYS = (
-    "title", "claim", "rule", "env", "algo", "fixed", "grid", "points", "seeds", "probe", "lr_rule", "lr_reference",
-    "evaluate_every",
+    "title", "claim", "rule", "env", "algo", "fixed", "grid", "points", "rescale", "seeds", "probe", "lr_rule",
+    "lr_reference", "evaluate_every",
 )  # fmt: skip
 SET_BY_STUDY = {
     "seed": "Use `seeds` instead.",
@@ -80,7 +82,7 @@ class _StudyReader:
             claim=self.text("claim"),
             rule=self.rule(),
             fixed=fixed,
-            points=self.points(fixed),
+            points=self.rescaled(self.points(fixed), fixed),
             seeds=parse_seeds(values.get("seeds", DEFAULT_SEEDS), lambda *why: self.fail(("seeds",), *why)),
             probe_at=tuple(self.probe_shares()),
             probe_envs=self.probe_envs(),
@@ -163,6 +165,25 @@ class _StudyReader:
             for name in point:
                 self.check_varied(name, fixed, ("points", i, name))
         return converted
+
+    def rescaled(self, points: tuple[dict[str, Any], ...], fixed: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Return each point, followed by what `rollshape rescale` makes of it for other numbers of environments."""
+        asked = self.mapping("rescale")
+        if not asked:
+            return points
+        for key in asked:
+            self.check_known(key, ("num_envs", "policies"), ("rescale", key), "rescale has no key")
+        counts, policies = asked.get("num_envs"), asked.get("policies", list(MEASURED))
+        if not isinstance(counts, list) or not counts:
+            self.fail(("rescale", "num_envs"), f"rescale.num_envs is {counts!r}", "List numbers, such as [8, 64].")
+        if not isinstance(policies, list):
+            self.fail(("rescale", "policies"), f"rescale.policies is {policies!r}", "List names of policies.")
+        for policy in policies:
+            self.check_known(policy, POLICIES, ("rescale", "policies"), "There is no policy")
+        try:
+            return tuple(new for point in points for new in rescaled_points(fixed, point, counts, policies))
+        except RequestError as error:
+            self.fail(("rescale",), error.message.rstrip("."), error.fix)
 
     def product(self, grid: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         axes: dict[str, list[Any]] = {}

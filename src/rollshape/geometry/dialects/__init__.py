@@ -2,6 +2,18 @@
 
 from rollshape.geometry.dialects.fit import Fit, fit, fit_config
 from rollshape.geometry.dialects.registry import DIALECTS, NAMES, resolve
+from rollshape.geometry.dialects.rescale import Rescaled, rescale
 from rollshape.geometry.dialects.translate import Translation, translate
 
-__all__ = ["DIALECTS", "NAMES", "Fit", "Translation", "fit", "fit_config", "resolve", "translate"]
+__all__ = [
+    "DIALECTS",
+    "NAMES",
+    "Fit",
+    "Rescaled",
+    "Translation",
+    "fit",
+    "fit_config",
+    "rescale",
+    "resolve",
+    "translate",
+]

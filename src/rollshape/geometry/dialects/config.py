@@ -21,7 +21,7 @@ from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]
 NEAR_MISS = 0.82
-_SCHEDULES = ("lin_", "linear_")
+SCHEDULES = ("lin_", "linear_")
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _to_number(entry: Key, value: Any) -> tuple[Any, str]:
         with contextlib.suppress(ValueError):
             return float(value), ""
     if isinstance(value, str):
-        for prefix in _SCHEDULES:
+        for prefix in SCHEDULES:
             if value.startswith(prefix):
                 try:
                     note = f"{entry.name}: {value} is a linear schedule; only its initial value is kept"

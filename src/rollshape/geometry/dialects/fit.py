@@ -32,7 +32,7 @@ _ADDED = (
     "steps_per_generation",
     "microbatch_size",
 )  # to a config that does not contain them, even if the library has no default
-_BUDGET = frozenset({"total_timesteps", "num_updates", "vector_steps", "optimizer_steps"})
+BUDGET = frozenset({"total_timesteps", "num_updates", "vector_steps", "optimizer_steps"})
 _ENVIRONMENTS = frozenset({"num_envs", "workers", "envs_per_worker"})
 
 
@@ -65,7 +65,7 @@ class Fit:
         leaves = Counter(key.leaf for key in self.dialect.shape_keys)
         for key in self.dialect.shape_keys:
             value = sizes.get(key.concept)
-            if value is not None and key.concept not in _BUDGET:
+            if value is not None and key.concept not in BUDGET:
                 chosen = self.reason and key.concept in _MINIBATCH
                 name = key.leaf if leaves[key.leaf] == 1 else key.name
                 rows.append((name, f"{value} (auto-calculated) {self.reason}" if chosen else str(value)))
@@ -115,9 +115,9 @@ def fit(
     before = replace(config.recipe, hyper=_learning_rate(config, library))
     if (error := rank_problem(library, before)) is not None:
         raise error
-    after, reason = _make_valid(library, before)
+    after, reason = make_valid(library, before)
     plan = predict(library, after, "auto" if reason else "user")
-    edits = _edits(library, config, after, is_kept=after is before)
+    edits = size_edits(library, config, after, is_kept=after is before)
     written_length = None if seq_length is None else after.seq_length
     written = read(apply_edits(values, edits), library, hyper=False, seq_length=written_length, **facts).recipe
     if predict(library, written).split != plan.split:
@@ -138,7 +138,7 @@ def _learning_rate(config: ParsedConfig, library: Dialect) -> dict[str, float]:
     return {}
 
 
-def _make_valid(library: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
+def make_valid(library: Dialect, recipe: Recipe) -> tuple[Recipe, str]:
     """Return the nearest recipe that the library accepts without dropping samples, and why the minibatch changed."""
     if _is_valid(library, recipe):
         return recipe, ""
@@ -175,7 +175,7 @@ def _is_valid(library: Dialect, recipe: Recipe) -> bool:
     return split.dropped == 0 and (split.last_minibatch_size > 1 or split.minibatch_size == 1)
 
 
-def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bool) -> tuple[Edit, ...]:
+def size_edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bool) -> tuple[Edit, ...]:
     """Return the edits of all changed sizes; a missing key is added if the library's default is not valid.
 
     If the recipe `is_kept`, only the number of environments and extras may need an edit.
@@ -184,7 +184,7 @@ def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bo
     edits = []
     for entry in library.keys:
         fixable = entry.concept == EXTRA and entry.name.removeprefix(library.prefix) in library.fixable
-        concepts = _ENVIRONMENTS if is_kept else SHAPE_CONCEPTS - _BUDGET
+        concepts = _ENVIRONMENTS if is_kept else SHAPE_CONCEPTS - BUDGET
         if not fixable and entry.concept not in concepts:
             continue
         name = entry.name if fixable else entry.concept
@@ -194,7 +194,7 @@ def _edits(library: Dialect, config: ParsedConfig, after: Recipe, *, is_kept: bo
         if old is not None or (new is None and entry.name in config.values):
             edits += [Edit(config.reading.paths[entry.name], new)] if new != old else []
         elif new != entry.default and (entry.concept in _ADDED or entry.default is not None):
-            edits.append(Edit(_place(library, config, entry, new), new))
+            edits.append(Edit(key_path(library, config, entry, new), new))
     return tuple(edits)
 
 
@@ -206,7 +206,7 @@ def _workers(values: Mapping[str, Any], library: Dialect, num_envs: int) -> dict
     return {"workers": workers, "envs_per_worker": num_envs // workers} if num_envs % workers == 0 else {}
 
 
-def _place(library: Dialect, config: ParsedConfig, entry: Key, value: Any) -> tuple[str, ...]:
+def key_path(library: Dialect, config: ParsedConfig, entry: Key, value: Any) -> tuple[str, ...]:
     """Return the path of a missing key: next to other keys of its section, in the same style.
 
     Without such keys it is a new section, unless the config is flat or dotted; if the section belongs to another file,

@@ -76,7 +76,9 @@ class IsaacLabSB3(SB3):
         return replace(recipe, num_minibatches=count or recipe.num_minibatches, extra={_BY_COUNT: bool(count)})
 
     def adapt(self, recipe: Recipe) -> Recipe:
-        return replace(super().adapt(recipe), extra={_BY_COUNT: recipe.extra.get(_BY_COUNT, False)})
+        nearest, by_count = super().adapt(recipe), recipe.extra.get(_BY_COUNT, False)
+        size = nearest.rollout_size // nearest.num_minibatches if by_count else nearest.minibatch_size
+        return replace(nearest, minibatch_size=size, extra={_BY_COUNT: by_count})
 
     def emit(self, recipe: Recipe) -> dict[str, Any]:
         omitted = "minibatch_size" if recipe.extra.get(_BY_COUNT) else "num_minibatches"

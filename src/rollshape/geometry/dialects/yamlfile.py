@@ -69,7 +69,7 @@ class Edit:
     """Set the value at a path; a missing key is added to its mapping."""
 
     path: tuple[str, ...]
-    value: int | float | None
+    value: int | float | str | None
 
 
 def edit(file: ConfigFile, edits: Iterable[Edit], name: str = "the config") -> str:
@@ -125,8 +125,11 @@ def _span(file: ConfigFile, change: Edit, name: str) -> tuple[int, int, str]:
     return start, end, _literal(change.value)
 
 
-def _literal(value: int | float | None) -> str:
-    return "null" if value is None else str(value)
+def _literal(value: int | float | str | None) -> str:
+    """Return a value as YAML and JSON write it; PyYAML reads `3e-05` as text, so write `3.0e-05`."""
+    if isinstance(value, float):
+        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+    return json.dumps(value)
 
 
 def _insertion(file: ConfigFile, change: Edit, name: str) -> tuple[int, int, str]:

@@ -120,6 +120,15 @@ page(
     """All keys must be at one level of a nested file; use `--key` to select it if there are several.""",
 )
 page(
+    "rescale",
+    "docs/rescale.md",
+    """A rescaled config must run exactly the sizes that its policy asks for.
+
+    The edited config is read again. If another key overrides a size, or the learning rate is not a number that can be
+    scaled, nothing is written.
+    """,
+)
+page(
     "misspelt-key",
     "Ray issue 28452, among others",
     """A key is almost identical to one of the library's size keys.

@@ -14,6 +14,7 @@ from rollshape.studies.rules import (  # noqa: F401 (registers the rules)
     invariance,
     minibatch,
     monotone,
+    rescale,
     reset_phase,
     rrd,
 )
