@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 from rollshape.errors import RequestError, did_you_mean
 
 Args = TypeVar("Args")
-_ALIASES = {"world_size": ("--gpus",)}  # further names of a flag
+_ALIASES = {"world_size": ("--gpus",), "from_world_size": ("--from-gpus",)}  # further names of a flag
 
 
 @dataclass(frozen=True, kw_only=True)

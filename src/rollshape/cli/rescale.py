@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rollshape.cli.flags import CommonArgs, parse
+from rollshape.cli.flags import parse
+from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
 from rollshape.files import read_text, rewrite_text, write_bytes
 from rollshape.geometry.dialects import rescale
@@ -20,13 +21,15 @@ from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescaleArgs(CommonArgs):
+class RescaleArgs(RunArgs):
     """Rescale a config that works to another number of environments. Prints the new config; notes go to stderr."""
 
     config: Annotated[str, "YAML or JSON file, or - for stdin"]
     dialect: Annotated[str | None, "dialect of the config"] = None
-    num_envs: Annotated[int | None, "new number of environments"] = None
+    num_envs: Annotated[int | None, "new number of environments, of all processes"] = None
     from_num_envs: Annotated[int | None, "number of environments that it works with, if not in the config"] = None
+    world_size: Annotated[int | None, "new number of data-parallel processes (GPUs)"] = None
+    from_world_size: Annotated[int | None, "number of processes that it works with (default: 1)"] = None
     policy: Annotated[PolicyName | Literal["auto"], "what is kept; auto chooses by the study `rescale`"] = "auto"
     key: Annotated[str | None, "level of a nested file, for example CartPole-v1 or params.config"] = None
     write: Annotated[bool, "change the file instead of printing the new config"] = False
@@ -35,17 +38,22 @@ class RescaleArgs(CommonArgs):
 
 def run(argv: Sequence[str]) -> None:
     args = parse(RescaleArgs, "rescale", ["--out" if token == "-o" else token for token in argv])
-    if args.dialect is None or args.num_envs is None:
-        missing = "--dialect" if args.dialect is None else "--num-envs"
-        raise RequestError("flags", f"rescale needs {missing}.", "`rollshape dialects` lists the dialects.")
+    if args.dialect is None:
+        raise RequestError("flags", "rescale needs --dialect.", "`rollshape dialects` lists the names.")
     if args.write and (args.config == "-" or args.out is not None):
         other = "stdin cannot be changed" if args.config == "-" else "--out names another file"
         raise RequestError("flags", f"--write changes the file itself, but {other}.", "Leave one of them out.")
     file = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config)
     result = rescale(
-        file.values, args.dialect, args.num_envs, from_num_envs=args.from_num_envs, policy=args.policy, key=args.key,
+        file.values,
+        args.dialect,
+        from_num_envs=args.from_num_envs,
+        from_world_size=args.from_world_size,
+        policy=args.policy,
+        key=args.key,
         file=None if args.config == "-" else args.config,
-    )  # fmt: skip
+        **args.facts(),
+    )
     text, comments = review_comments(file.text, _new_text(file, result, args), file.values, result.edits)
     if args.write:
         rewrite_text(Path(args.config), text)

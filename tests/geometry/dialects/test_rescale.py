@@ -154,6 +154,28 @@ def test_the_number_of_environments_may_be_outside_the_config() -> None:
     assert result.config["params"]["config"]["minibatch_size"] == 256, "the whole rollout"
 
 
+def test_other_numbers_of_processes() -> None:
+    """RSL-RL counts per process: with two GPUs and the same config, twice the environments and minibatch size."""
+    same = rescale(RSL_RL, "rsl_rl", world_size=2, policy="envs-only")
+    assert changed(same) == {"world_size": (1, 2)}
+    assert (same.plan.num_envs, same.plan.minibatch_size) == (8192, 49152)
+    kept = rescale(RSL_RL, "rsl_rl", world_size=2, policy="keep-minibatch")
+    assert changed(kept) == {
+        "world_size": (1, 2), "algorithm.num_mini_batches": (4, 8), "max_iterations": (1500, 750),
+    }  # fmt: skip
+    assert kept.plan.minibatch_size == 24576
+    rate = rescale(RSL_RL, "rsl_rl", world_size=1, from_world_size=4, policy="linear-lr")
+    assert changed(rate)["algorithm.learning_rate"] == (1e-3, 2.5e-4)
+    split = rescale(RSL_RL, "rsl_rl", 4096, world_size=4, policy="keep-minibatch")
+    assert changed(split) == {"world_size": (1, 4), "num_envs": (4096, 1024)}, "the same run on four GPUs"
+    with pytest.raises(RequestError, match="4 were requested"):
+        rescale(SB3, "sb3", world_size=4)
+    with pytest.raises(RequestError, match="cannot be divided evenly"):
+        rescale(RSL_RL, "rsl_rl", 4097, world_size=4)
+    with pytest.raises(RequestError, match="another number"):
+        rescale(RSL_RL, "rsl_rl")
+
+
 def test_schedules_keep_their_form_and_other_rates_are_refused() -> None:
     config = SB3 | {"learning_rate": "lin_0.001"}
     assert rescale(config, "sb3", 2, policy="sqrt-lr").config["learning_rate"] == "lin_0.0005"

@@ -61,18 +61,18 @@ POLICIES: dict[str, RescalePolicy] = {
 }
 
 
-def scale_sizes(recipe: Recipe, num_envs: int, policy: RescalePolicy) -> Recipe:
-    """Return the recipe with `num_envs` environments; a library may still have to adapt it.
+def scale_sizes(recipe: Recipe, num_envs: int, world_size: int, policy: RescalePolicy) -> Recipe:
+    """Return the recipe with `num_envs` environments on `world_size` processes; a library may have to adapt it.
 
     The budget is kept in timesteps, or in updates if the policy says so; `num_updates` is left to the library.
     """
-    steps, window = recipe.num_steps, recipe.gae_window
+    steps, window, streams = recipe.num_steps, recipe.gae_window, num_envs * recipe.num_agents
     if policy.keeps_rollout and window < steps:  # whole windows, as in Brax
-        steps = window * nearest_quotient(recipe.rollout_size, num_envs * window)
+        steps = window * nearest_quotient(recipe.rollout_size, streams * window)
     elif policy.keeps_rollout:
-        steps = nearest_quotient(recipe.rollout_size, num_envs)
+        steps = nearest_quotient(recipe.rollout_size, streams)
         window = window if steps % window == 0 else steps
-    rollout = num_envs * steps
+    rollout = streams * steps
     if policy.keeps_count:
         count = min(recipe.num_minibatches, rollout)
         size = rollout // count
@@ -85,6 +85,7 @@ def scale_sizes(recipe: Recipe, num_envs: int, policy: RescalePolicy) -> Recipe:
     return replace(
         recipe,
         num_envs=num_envs,
+        world_size=world_size,
         num_steps=steps,
         minibatch_size=size,
         num_minibatches=count,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
@@ -18,6 +18,7 @@ from rollshape.geometry.dialects.registry import DIALECTS, resolve
 from rollshape.geometry.dialects.rescale_edits import budget_edits, planned_edits, rate_edits
 from rollshape.geometry.dialects.rescale_evidence import Evidence, find_evidence
 from rollshape.geometry.dialects.rescale_reasons import ENVIRONMENTS, give_reason
+from rollshape.geometry.dialects.sharing import rank_problem
 from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.plan import Plan
@@ -71,30 +72,44 @@ class Rescaled:
 def rescale(
     config: Mapping[str, Any],
     dialect: str,
-    num_envs: int,
+    num_envs: int | None = None,
     *,
     from_num_envs: int | None = None,
+    world_size: int | None = None,
+    from_world_size: int | None = None,
     policy: PolicyName | Literal["auto"] = "auto",
     key: str | None = None,
     file: str | None = None,
+    num_agents: int | None = None,
+    recurrent: bool | None = None,
+    seq_length: int | None = None,
 ) -> Rescaled:
     """Return a config that works, rescaled to `num_envs` environments: `rescale(config, "sb3", 4)`.
 
     `from_num_envs` is the number of environments it works with, if that is not in the config; `key` selects a level of
-    a nested config. `policy` says what is kept (`POLICIES`). `auto` considers the policies that are statistically tied
-    with the best one of the study `rescale`, and chooses the one that changes the fewest keys. `file` is the path
-    of the config, whose name may say which algorithm it is for. The input is not modified.
+    a nested config. `world_size` is the new number of processes (GPUs), `from_world_size` the one it works with;
+    numbers of environments are those of all processes, and by default each process keeps its own. `policy` says what is
+    kept (`POLICIES`). `auto` considers the policies that are statistically tied with the best one of the study
+    `rescale`, and chooses the one that changes the fewest keys. `file` is the path of the config, whose name may say
+    which algorithm it is for. The input is not modified.
     """
     library = resolve(dialect, config, key=key, file=file)
-    source = _read_source(config, library, from_num_envs, {"key": key, "file": file})
-    count = whole_number("num_envs", num_envs)
-    evidence = find_evidence(source.plan.num_envs, count)
+    facts = {"key": key, "file": file, "num_agents": num_agents, "recurrent": recurrent, "seq_length": seq_length}
+    source = _read_source(config, library, from_num_envs, from_world_size, facts)
+    before = source.parsed.recipe
+    if num_envs is None and world_size is None:
+        raise RequestError("flags", "rescale needs another number of environments.", "Give --num-envs or --gpus.")
+    processes = before.world_size if world_size is None else whole_number("world_size", world_size)
+    if num_envs is None:
+        num_envs = nearest_quotient(before.num_envs * processes, before.world_size)
+    asked = _Asked(whole_number("num_envs", num_envs), processes)
+    evidence = find_evidence(before.num_envs, asked.num_envs)
     if policy != "auto":
-        return source.rescale(count, POLICIES[policy], evidence)
+        return source.rescale(asked, POLICIES[policy], evidence)
     results, errors = [], []
     for name in evidence.candidates:
         try:
-            results.append(source.rescale(count, POLICIES[name], evidence))
+            results.append(source.rescale(asked, POLICIES[name], evidence))
         except RequestError as error:  # such as a learning rate that is not a number
             errors.append(error)
     if not results:
@@ -112,11 +127,22 @@ def _adapt(library: Dialect, recipe: Recipe) -> Recipe:
     return library.adapt(replace(recipe, minibatch_size=size, num_minibatches=recipe.rollout_size // size))
 
 
+class _Asked(NamedTuple):
+    """What is asked for; environments are those of all processes."""
+
+    num_envs: int
+    world_size: int
+
+
 def _read_source(
-    values: Mapping[str, Any], library: Dialect, num_envs: int | None, facts: Mapping[str, Any]
+    values: Mapping[str, Any],
+    library: Dialect,
+    num_envs: int | None,
+    world_size: int | None,
+    facts: Mapping[str, Any],
 ) -> _Source:
     try:
-        parsed = read(values, library, num_envs=num_envs, candidates=DIALECTS, **facts)
+        parsed = read(values, library, num_envs=num_envs, world_size=world_size, candidates=DIALECTS, **facts)
     except RequestError as error:
         if error.rule == "missing-key" and num_envs is None and "num_envs" in error.message:
             fix = "Use --from-num-envs: the number of environments that it works with."
@@ -135,22 +161,24 @@ class _Source:
     plan: Plan
     facts: Mapping[str, Any]  # further arguments of `read`
 
-    def rescale(self, num_envs: int, policy: RescalePolicy, evidence: Evidence) -> Rescaled:
+    def rescale(self, asked: _Asked, policy: RescalePolicy, evidence: Evidence) -> Rescaled:
         """Return the config under a policy, after reading it again and comparing what its library will run."""
-        wanted = self._target(num_envs, policy)
+        wanted = self._target(asked, policy)
+        if (error := rank_problem(self.library, wanted)) is not None:
+            raise error
         nearest = wanted if policy.name == ENVS_ONLY else _adapt(self.library, wanted)
         target, why = make_valid(self.library, nearest)
         if nearest.minibatch_size != wanted.minibatch_size and not why:
             why = f"nearest to {wanted.minibatch_size:,} that {self.library.name} accepts for {wanted.rollout_size:,}"
         is_kept = policy.name == ENVS_ONLY and target is wanted
         edits = list(size_edits(self.library, self.parsed, target, is_kept=is_kept))
-        if policy.name != ENVS_ONLY and num_envs != self.plan.num_envs:
+        if policy.name != ENVS_ONLY and asked.num_envs != self.plan.num_envs:
             edits += planned_edits(self.library, self.parsed, target)
-        if policy.name != ENVS_ONLY and self._read(edits, num_envs).num_updates != target.num_updates:
+        if policy.name != ENVS_ONLY and self._read(edits, asked).num_updates != target.num_updates:
             edits += budget_edits(self.library, self.parsed, target)
         sizes = self.plan.minibatch_size, predict(self.library, target).minibatch_size
         edits += rate_edits(self.library, self.parsed, self.values, sizes, policy)
-        plan = predict(self.library, self._read(edits, num_envs))
+        plan = predict(self.library, self._read(edits, asked))
         self._check(plan, target, policy)
         return Rescaled(
             config=apply_edits(self.values, edits),
@@ -163,20 +191,20 @@ class _Source:
             edits=tuple(edits),
         )
 
-    def _target(self, num_envs: int, policy: RescalePolicy) -> Recipe:
+    def _target(self, asked: _Asked, policy: RescalePolicy) -> Recipe:
         """Return the sizes that the policy asks for; the library may have to adapt them."""
         if policy.name == ENVS_ONLY:
-            return read(self.values, self.library, num_envs=num_envs, **self.facts).recipe
+            return read(self.values, self.library, **asked._asdict(), **self.facts).recipe
         effective = replace(self.parsed.recipe, minibatch_size=self.plan.minibatch_size)
-        scaled = scale_sizes(effective, num_envs, policy)
+        scaled = scale_sizes(effective, *asked, policy)
         if scaled.total_timesteps is None or scaled.num_updates is not None:
             return scaled
         return replace(scaled, num_updates=max(1, self.library.updates(scaled.total_timesteps, scaled.rollout_size)))
 
-    def _read(self, edits: Iterable[Edit], num_envs: int) -> Recipe:
-        """Return the recipe of the edited config; `num_envs` is used only if the config does not contain it."""
-        given = None if self._contains_envs() else num_envs
-        return read(apply_edits(self.values, edits), self.library, num_envs=given, **self.facts).recipe
+    def _read(self, edits: Iterable[Edit], asked: _Asked) -> Recipe:
+        """Return the recipe of the edited config; its own number of environments counts if it contains one."""
+        values, given = apply_edits(self.values, edits), None if self._contains_envs() else asked.num_envs
+        return read(values, self.library, num_envs=given, world_size=asked.world_size, **self.facts).recipe
 
     def _contains_envs(self) -> bool:
         keys = [entry for entry in self.library.keys if entry.concept in ENVIRONMENTS]
@@ -195,6 +223,9 @@ class _Source:
                 )
 
     def _changes(self, edits: Iterable[Edit], plan: Plan, policy: RescalePolicy, why: str) -> Iterator[Change]:
+        if plan.world_size != self.plan.world_size:
+            reason = "requested; not in the config: set it where the processes are started"
+            yield Change("world_size", self.plan.world_size, plan.world_size, reason)
         if not self._contains_envs() and plan.num_envs != self.plan.num_envs:
             entry = next(entry for entry in self.library.keys if entry.concept in ENVIRONMENTS)
             reason = "requested; not in the config: set it where the environments are created"
