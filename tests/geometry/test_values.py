@@ -15,6 +15,7 @@ from rollshape.geometry.values import (
     NOT_NEGATIVE,
     POSITIVE,
     UNIT,
+    parse_size,
     plain_scalar,
     plain_value,
     real_number,
@@ -101,3 +102,18 @@ def test_no_value_is_a_raw_error() -> None:
         for value in HOSTILE
     ]
     assert raw_errors(calls) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8", 8), (" 8 ", 8), ("1_000_000", 10**6), ("1e6", 10**6), ("100M", 10**8), ("2.5k", 2500), ("1.5e3", 1500),
+     ("1b", 10**9), ("-1", -1), ("123456789012345678", 123456789012345678)],
+)  # fmt: skip
+def test_sizes_that_are_text(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "k", "eight", "2.5", "1e-3", "0x10", "1 000", "inf", "nan", "9" * 50, "1e", "_1"])
+def test_text_that_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_size(text)

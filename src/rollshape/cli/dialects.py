@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.geometry.dialects import DIALECTS, resolve
 from rollshape.geometry.dialects.base import EXTRA, Dialect
-from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS
+from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS, canonical
 from rollshape.geometry.dialects.rrd import RrdDialect
 
 
@@ -24,7 +24,8 @@ def run(argv: Sequence[str]) -> None:
     args = parse(DialectsArgs, "dialects", argv)
     known: list[Dialect] = [*DIALECTS.values(), RrdDialect(), *LANGUAGE_DIALECTS.values()]
     if args.name is not None:
-        known = [dialect for dialect in known if args.name in (dialect.name, dialect.name.partition(":")[0])]
+        name = canonical(args.name)
+        known = [dialect for dialect in known if name in (dialect.name, dialect.name.partition(":")[0])]
         known = known or [resolve(args.name, None)]  # raises, with the nearest name
     from rollshape.cli.output import print_json
 

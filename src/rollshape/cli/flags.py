@@ -1,7 +1,7 @@
 """Command lines from dataclasses: each field is a flag, and its annotation is the help text.
 
 `num_envs: Annotated[int | None, "number of environments"] = None` becomes `--num-envs INT`; a field without a default
-is a positional argument. Underscores are accepted in flags, `1e6` and `500_000` in integers.
+is a positional argument. Underscores are accepted in flags, `1e6`, `500_000` and `100M` in integers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rollshape.errors import RequestError, did_you_mean
+from rollshape.geometry.values import parse_size as whole
 
 Args = TypeVar("Args")
 _ALIASES = {"world_size": ("--gpus",), "from_world_size": ("--from-gpus",)}  # further names of a flag
@@ -158,14 +159,3 @@ def _converter(options: Sequence[Any]) -> tuple[Callable[[str], Any], str]:
             raise argparse.ArgumentTypeError(f"{text!r} is not {' or '.join(choices)}") from None
 
     return convert, metavar
-
-
-def whole(text: str) -> int:
-    """Parse '64', '500_000' or '1e6' as an int; raise a ValueError for other text."""
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if number != number // 1:
-            raise ValueError(text) from None
-        return int(number)

@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal
 from rollshape.cli.flags import parse
 from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
-from rollshape.files import read_text, rewrite_text, write_bytes
+from rollshape.files import rewrite_text, write_bytes
 from rollshape.geometry.dialects import rescale
 from rollshape.geometry.dialects.comments import review_comments
 from rollshape.geometry.dialects.policies import POLICIES, PolicyName
 from rollshape.geometry.dialects.rescale import Rescaled
-from rollshape.geometry.dialects.yamlfile import ConfigFile, edit
-from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+from rollshape.geometry.dialects.sources import ConfigSource, load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +42,15 @@ def run(argv: Sequence[str]) -> None:
     if args.write and (args.config == "-" or args.out is not None):
         other = "stdin cannot be changed" if args.config == "-" else "--out names another file"
         raise RequestError("flags", f"--write changes the file itself, but {other}.", "Leave one of them out.")
-    file = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config)
+    file = load(args.config, args.key)
     result = rescale(
         file.values,
         args.dialect,
         from_num_envs=args.from_num_envs,
         from_world_size=args.from_world_size,
         policy=args.policy,
-        key=args.key,
-        file=None if args.config == "-" else args.config,
+        key=file.key,
+        file=None if args.config == "-" else file.name,
         **args.facts(),
     )
     text, comments = review_comments(file.text, _new_text(file, result, args), file.values, result.edits)
@@ -71,12 +70,12 @@ def run(argv: Sequence[str]) -> None:
         print(text, end="" if text.endswith("\n") else "\n")
 
 
-def _new_text(file: ConfigFile, result: Rescaled, args: RescaleArgs) -> str:
+def _new_text(file: ConfigSource, result: Rescaled, args: RescaleArgs) -> str:
     """Return the new file; where it cannot be edited in place, it is written anew, without its comments."""
     if not result.edits:
         return file.text
     try:
-        return edit(file, result.edits, args.config)
+        return file.edit(result.edits)
     except RequestError:
         if args.write:
             raise

@@ -13,7 +13,7 @@ from rollshape.cli.device_flags import DeviceArgs, use_devices
 from rollshape.cli.env_flags import EnvArgs, calling_envs
 from rollshape.cli.flags import given_flags
 from rollshape.errors import RequestError
-from rollshape.files import output_directory, read_text
+from rollshape.files import output_directory
 from rollshape.geometry.fields import new_record
 from rollshape.geometry.values import Range
 from rollshape.training.spec import MOST_UPDATES, Spec
@@ -116,11 +116,13 @@ def _spec_of_config(spec: Spec, args: TrainArgs, given: Mapping[str, Any]) -> Sp
     if args.config is None or args.from_ is None or args.preset:
         problem = "--config and --preset both give settings" if args.preset else "--config and --from need each other"
         raise RequestError("flags", f"{problem}.", "Use --config FILE --from DIALECT; `rollshape dialects` lists them.")
-    from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
+    from rollshape.geometry.dialects.sources import load
     from rollshape.training.from_config import settings_from_config
 
-    values = parse_yaml(read_text(args.config), args.config).values
-    taken = settings_from_config(values, args.from_, num_envs=given.get("num_envs"), key=args.key, file=args.config)
+    source = load(args.config, args.key)
+    taken = settings_from_config(
+        source.values, args.from_, num_envs=given.get("num_envs"), key=source.key, file=source.name
+    )
     for group in (("minibatch_size", "num_minibatches"), ("num_steps", "rollout_size")):
         if any(name in given for name in group):  # a flag replaces the size that it implies, too
             for name in group:

@@ -6,27 +6,26 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from rollshape.cli.flags import parse
 from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
-from rollshape.files import read_text
 from rollshape.geometry.dialects import translate
+from rollshape.geometry.dialects.sources import load
 from rollshape.geometry.dialects.translate import NO_COUNTERPART
-from rollshape.geometry.dialects.yamlfile import parse as parse_yaml
 from rollshape.geometry.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateArgs(RunArgs):
-    """Translate a YAML or JSON config from one library to another; `rollshape dialects` lists the libraries."""
+    """Translate a config from one library to another; `rollshape dialects` lists the libraries."""
 
-    config: Annotated[str, "config file, or - for stdin"]
+    config: Annotated[str, "config file (YAML, JSON, TOML, INI, Python), run folder, SB3 model, command line, or -"]
     from_: Annotated[str | None, "dialect of the config"] = None
     to: Annotated[str | None, "target dialect"] = None
-    key: Annotated[str | None, "level of a nested file, for example CartPole-v1 or params.config"] = None
+    key: Annotated[str | None, "level of the config: an environment, a class, or for example params.config"] = None
     strict: Annotated[bool, "fail if the target cannot express the shape"] = False
 
 
@@ -34,8 +33,11 @@ def run(argv: Sequence[str]) -> None:
     args = parse(TranslateArgs, "translate", argv)
     if args.from_ is None or args.to is None:
         raise RequestError("flags", "translate needs --from and --to.", "`rollshape dialects` lists the names.")
-    values = parse_yaml(read_text(args.config), "stdin" if args.config == "-" else args.config).values
-    result = translate(values, args.from_, args.to, key=args.key, strict=args.strict, file=args.config, **args.facts())
+    source = load(args.config, args.key)
+    result = translate(
+        source.values, args.from_, args.to, key=source.key, strict=args.strict, file=source.name, **args.facts()
+    )
+    result = replace(result, notes=(*source.notes, *result.notes))
     from rollshape.cli.output import print_json, show_findings
 
     if args.json:

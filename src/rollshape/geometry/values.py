@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ MOST_SAMPLES = 2**40
 MOST_TIMESTEPS = 2**53
 LEAST_FLOAT, MOST_FLOAT = 2.0**-126, 3.4e38  # of float32, in which everything is computed
 _NOT_REAL = "bcmMOSU"  # dtypes of NumPy: bool, complex, times, objects, text
+LONGEST_SIZE = 40  # characters of a size that is text
 DEEPEST_OPTION = 8  # lists and mappings inside each other
 
 
@@ -71,6 +73,27 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int = MOST_SAMP
             [{name: nearest}],
         )
     return number
+
+
+_SIZE = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_UNITS = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+
+
+def parse_size(text: str) -> int:
+    """Parse '64', '500_000', '1e6', '100M' or '10k' as an int; raise a ValueError for other text."""
+    digits = text.strip()
+    if digits.isdecimal() and len(digits) <= LONGEST_SIZE:
+        return int(digits)
+    from fractions import Fraction  # exact, but takes 8 ms to import
+
+    unit = _UNITS.get(digits[-1:].lower(), 1) if len(digits) > 1 else 1
+    digits = digits[:-1] if unit > 1 else digits
+    if not _SIZE.fullmatch(digits) or len(digits) > LONGEST_SIZE:
+        raise ValueError(text)
+    number = Fraction(digits.replace("_", "")) * unit
+    if number.denominator != 1:
+        raise ValueError(text)
+    return int(number)
 
 
 def real_number(name: str, value: Any, bounds: Range = FINITE, default: Any = None) -> float:

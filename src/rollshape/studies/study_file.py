@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from rollshape.errors import RequestError, did_you_mean
 from rollshape.files import read_text
 from rollshape.geometry.dialects.policies import POLICIES
-from rollshape.geometry.dialects.yamlfile import ConfigFile, parse
+from rollshape.geometry.dialects.sources.yamlfile import ConfigFile, parse
 from rollshape.studies.fields import convert_field, field_types
 from rollshape.studies.rescaling import MEASURED, rescaled_points
 from rollshape.studies.rules import RULES

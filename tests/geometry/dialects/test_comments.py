@@ -1,7 +1,7 @@
 import pytest
 
 from rollshape.geometry.dialects.comments import review_comments
-from rollshape.geometry.dialects.yamlfile import Edit, edit, parse
+from rollshape.geometry.dialects.sources.yamlfile import Edit, edit, parse
 
 TEXT = """\
 horizon_length: 16  # don't change

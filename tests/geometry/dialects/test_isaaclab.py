@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollshape.geometry.dialects import translate
-from rollshape.geometry.dialects.yamlfile import parse
+from rollshape.geometry.dialects.sources.yamlfile import parse
 
 FIXTURES = Path(__file__).parent / "isaaclab"
 NUM_ENVS = 4096

@@ -19,7 +19,7 @@ from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import read
 from rollshape.geometry.dialects.rescale import Rescaled
 from rollshape.geometry.dialects.rescale_evidence import find_evidence
-from rollshape.geometry.dialects.yamlfile import edit, parse
+from rollshape.geometry.dialects.sources.yamlfile import edit, parse
 
 SB3: dict[str, Any] = {
     "n_envs": 8,

@@ -248,9 +248,10 @@ class Dialect:
         value = sizes.get(concept)
         if value is None:
             names = " or ".join(key.name for key in self.keys if key.concept == concept)
-            flag = ", or use --num-envs" if concept == "num_envs" else ""
+            ways = [f"add {names}" if names else "", "use --num-envs" if concept == "num_envs" else ""]
+            fix = ", or ".join(way for way in ways if way) or "give a complete config"
             raise RequestError(
-                "missing-key", f"The {self.name} config does not contain {concept}.", f"Add {names}{flag}."
+                "missing-key", f"The {self.name} config does not contain {concept}.", f"{fix[0].upper()}{fix[1:]}."
             )
         return whole_number(concept, value)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rollshape.geometry.dialects.base import is_number
-from rollshape.geometry.dialects.yamlfile import Edit
+from rollshape.geometry.dialects.sources.source import Edit
 
 _COMMENT = re.compile(
     r"""(?P<code>(?:[^"'#]|"[^"]*"|'[^']*'|(?<=\w)'|(?<=\S)\#)*)(?P<mark>(?:^|(?<=\s))\#\s*)(?P<text>.*?)\s*$"""

@@ -88,15 +88,8 @@ def levels(values: Mapping[str, Any], path: Path = (), depth: int = 0) -> Iterat
                 yield from levels(value, (*path, name), depth + 1)
 
 
-def find_level(
-    values: Mapping[str, Any],
-    dialect: Dialect,
-    key: str | None,
-    candidates: Mapping[str, Dialect],
-    file: str | None = None,
-) -> Path:
-    """Return the level of the dialect's keys; `key` selects one if there are several."""
-    inside: Path = () if key is None else _named_level(values, key)
+def matching_levels(values: Mapping[str, Any], dialect: Dialect, inside: Path = ()) -> list[Path]:
+    """Return the levels inside a level that contain keys of the dialect."""
     hits = [
         (path, hit)
         for path, level in levels(values)
@@ -106,7 +99,7 @@ def find_level(
     planned = [(path, hit) for path, hit in hits if not names_another_algorithm(path, dialect)]
     hits = planned or hits[:1]  # which is refused by its name
     # Prefer an outer level with as many keys, and an inner level with more keys.
-    best = [
+    return [
         path
         for path, hit in hits
         if not any(
@@ -115,6 +108,17 @@ def find_level(
             if other != path
         )
     ]
+
+
+def find_level(
+    values: Mapping[str, Any],
+    dialect: Dialect,
+    key: str | None,
+    candidates: Mapping[str, Dialect],
+    file: str | None = None,
+) -> Path:
+    """Return the level of the dialect's keys; `key` selects one if there are several."""
+    best = matching_levels(values, dialect, () if key is None else _named_level(values, key))
     if not best:
         refuse_other_algorithm(values, dialect, file)
         raise _unknown_config(values, dialect, candidates)
@@ -151,6 +155,11 @@ def _unknown_config(values: Mapping[str, Any], dialect: Dialect, candidates: Map
             near = near_miss(name, dialect, ())
             if near and hits < 2:
                 return _misspelt_key(name, near, dialect)
+    for path, level in levels(values):
+        if getattr(level, "incomplete", "") and not hits:
+            where = ".".join(path) or "The config"
+            problem = f"{where} contains none of the keys of {dialect.name}: {level.incomplete}."  # type: ignore[attr-defined]
+            return RequestError("incomplete", problem, "Give the file in its source tree, or one that has the sizes.")
     hint = f"It looks like {best}: use --from {best} (or --dialect {best})." if hits else "Give a training config."
     keys = ", ".join(key.name for key in dialect.shape_keys)
     return RequestError("other-dialect", f"The config contains none of the keys of {dialect.name} ({keys}).", hint)

@@ -18,7 +18,7 @@ from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
 from rollshape.geometry.dialects.sharing import Ranks, emit_per_rank, rank_problem, with_whole_sequences
-from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
+from rollshape.geometry.dialects.sources.source import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor
 from rollshape.geometry.minibatch import automatic_minibatch
 from rollshape.geometry.partition import LARGEST_CHANGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,8 +13,12 @@ from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Di
 from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import emit_per_rank, merge_facts
-from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, plain_scalar, whole_number
+from rollshape.geometry.dialects.sources.source import NOT_CONSTANT, check_complete
+from rollshape.geometry.values import MOST_SAMPLES, MOST_TIMESTEPS, parse_size, plain_scalar, whole_number
 
+_ABSENT = object()
+_BUDGET_EXTRAS = frozenset({"action_repeat", "num_evals", "num_resets_per_eval"})  # affect the number of updates only
+_ENVIRONMENTS = ("num_envs", "workers", "envs_per_worker")
 _UNBOUNDED = ("total_timesteps", "vector_steps", "num_updates")
 
 
@@ -52,11 +57,18 @@ def read(
         kind = type(values).__name__
         raise RequestError("file", f"A config must be a mapping of names to values, not a {kind}.", "Give a dict.")
     reading = read_keys(values, dialect, key, candidates, file)
-    values_by_name = {
-        entry.name: _convert(entry, reading.values[entry.name])
-        for entry in dialect.keys
-        if entry.name in reading.values
+    overridden = _environment_keys(dialect) if num_envs is not None else set()
+    assumed = {
+        key.name for key in dialect.keys if key.leaf in _BUDGET_EXTRAS and _is_reference(reading.values.get(key.name))
     }
+    values_by_name = {
+        entry.name: _convert(entry, None if _is_reference(value) and entry.name in overridden | assumed else value)
+        for entry in dialect.keys
+        if (value := reading.values.get(entry.name, _ABSENT)) is not _ABSENT
+    }
+    absent = [key for key in dialect.shape_keys if key.name not in values_by_name and key.name not in overridden]
+    absent.sort(key=lambda key: key.concept in _ENVIRONMENTS)  # a flag can supply these: name the others first
+    check_complete(values, reading.level, [tuple(key.name.split(".")) for key in absent])
     sizes, defaults = _with_defaults(dialect, values_by_name)
     given = {"num_agents": num_agents, "world_size": world_size, "recurrent": recurrent, "seq_length": seq_length}
     merge_facts(dialect, sizes, dialect.facts(values, reading.level), given)
@@ -81,7 +93,7 @@ def read(
         reading,
         values_by_name,
         defaults=tuple(f"{name} {value}" for name, value in defaults.items()),
-        not_numbers=tuple(not_numbers),
+        not_numbers=(*not_numbers, *(_assumption(dialect, name, reading.values[name]) for name in sorted(assumed))),
         behavior=behavior,
     )
 
@@ -103,7 +115,30 @@ def _with_defaults(dialect: Dialect, values: Mapping[str, Any]) -> tuple[dict[st
 
 
 def _environment_keys(dialect: Dialect) -> set[str]:
-    return {key.name for key in dialect.keys if key.concept in ("num_envs", "workers", "envs_per_worker")}
+    return {key.name for key in dialect.keys if key.concept in _ENVIRONMENTS or key.leaf == "num_actors"}
+
+
+def _assumption(dialect: Dialect, name: str, value: str) -> str:
+    default = next(key.default for key in dialect.keys if key.name == name)
+    what = value.removeprefix(NOT_CONSTANT)
+    return f"{name} is {what}, which is not in the config: {default} is assumed, which affects the number of updates"
+
+
+def _is_reference(value: Any) -> bool:
+    """Return whether a value refers to another file or is computed, so that only a flag can say what it is."""
+    return isinstance(value, str) and ("${" in value or value.startswith(NOT_CONSTANT))
+
+
+def _number(entry: Key, value: Any) -> Any:
+    """Return a size that is text as a number; say what a size is that is not one."""
+    if _is_reference(value):
+        what = value.removeprefix(NOT_CONSTANT)
+        flag = " Use --num-envs, or" if entry.concept in _ENVIRONMENTS else ""
+        problem = "which is not in the file" if "${" in value else "which is not a constant"
+        raise RequestError("reference", f"{entry.name} is {what}, {problem}.", f"{flag} Write a number.".strip())
+    with contextlib.suppress(ValueError):
+        return parse_size(value) if isinstance(value, str) else value
+    return value
 
 
 def _convert(entry: Key, value: Any) -> Any:
@@ -111,6 +146,8 @@ def _convert(entry: Key, value: Any) -> Any:
     value = plain_scalar(value)
     if value is None or (isinstance(value, str) and value == entry.default == "auto"):
         return value
+    if entry.concept in SHAPE_CONCEPTS or entry.whole or type(entry.default) is int:
+        value = _number(entry, value)
     is_unset = is_number(value) and value == -1
     if entry.concept in SHAPE_CONCEPTS:
         most = MOST_TIMESTEPS if entry.concept in _UNBOUNDED else MOST_SAMPLES

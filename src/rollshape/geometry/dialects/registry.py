@@ -56,6 +56,11 @@ RLINF = "rlinf"
 NAMES = (*ALL_DIALECTS, ISAACLAB, RLINF, "rrd")
 
 
+def canonical(name: str) -> str:
+    """Return the name as the registry spells it: case, spaces and hyphens do not matter."""
+    return str(name).strip().lower().replace("-", "_").replace(" ", "_")
+
+
 def resolve(
     name: str,
     config: Mapping[str, Any] | None,
@@ -69,6 +74,7 @@ def resolve(
     A library with a dialect per algorithm, such as `sb3` and `sb3:a2c`, selects the one that the config is for;
     `sb3:ppo` is PPO in any case, `pufferlib` selects the version, and `rlinf` the task type.
     """
+    name = canonical(name)
     if name == PufferLib.name and isinstance(config, Mapping):
         return DIALECTS[PufferLib4.name if pufferlib_version(config) == 4 else name]
     if name in LANGUAGE_DIALECTS:
@@ -90,7 +96,7 @@ def resolve(
             "family", "rrd trains from a replay buffer and has no rollout.", "Use rollshape plan --algo rrd."
         )
     if name != ISAACLAB:
-        hint = did_you_mean(str(name).lower().replace("-", "_"), NAMES)
+        hint = did_you_mean(name, NAMES)
         raise RequestError("choice", f"Unknown dialect {name!r}.", f"{hint}Dialects: {', '.join(NAMES)}.")
     if config is None:
         flavor = (like.name if like else "").rpartition(":")[2]

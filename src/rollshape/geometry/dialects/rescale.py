@@ -19,7 +19,7 @@ from rollshape.geometry.dialects.rescale_edits import budget_edits, planned_edit
 from rollshape.geometry.dialects.rescale_evidence import Evidence, find_evidence
 from rollshape.geometry.dialects.rescale_reasons import ENVIRONMENTS, give_reason
 from rollshape.geometry.dialects.sharing import rank_problem
-from rollshape.geometry.dialects.yamlfile import Edit, apply_edits
+from rollshape.geometry.dialects.sources.source import Edit, apply_edits
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import whole_number

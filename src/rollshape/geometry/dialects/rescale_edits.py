@@ -13,7 +13,7 @@ from rollshape.geometry.dialects.fit import BUDGET, key_path
 from rollshape.geometry.dialects.policies import RescalePolicy, scale_learning_rate
 from rollshape.geometry.dialects.reading import ParsedConfig
 from rollshape.geometry.dialects.recipe import Recipe
-from rollshape.geometry.dialects.yamlfile import Edit
+from rollshape.geometry.dialects.sources.source import Edit
 from rollshape.geometry.values import plain_scalar
 
 

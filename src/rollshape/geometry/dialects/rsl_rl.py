@@ -38,11 +38,11 @@ class RslRl(Dialect):
     version = "5.5.1"
     proof = "test_rsl_rl.py"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key("num_envs", "num_envs"),
-        Key("num_steps_per_env", "num_steps"),
+        Key("num_envs", "num_envs", aliases=("env.num_envs",)),  # legged_gym
+        Key("num_steps_per_env", "num_steps", aliases=("runner.num_steps_per_env",)),
         Key("algorithm.num_mini_batches", "num_minibatches", 4),
         Key("algorithm.num_learning_epochs", "num_epochs", 5),
-        Key("max_iterations", "num_updates", aliases=("num_learning_iterations",)),
+        Key("max_iterations", "num_updates", aliases=("num_learning_iterations", "runner.max_iterations")),
         Key("algorithm.learning_rate", "learning_rate", 1e-3),
         Key("algorithm.gamma", "gamma", 0.99),
         Key("algorithm.lam", "gae_lambda", 0.95),

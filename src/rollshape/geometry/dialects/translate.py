@@ -14,7 +14,7 @@ from rollshape.geometry.dialects.language import check_algorithm, check_family, 
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read, write
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
-from rollshape.geometry.dialects.registry import ALL_DIALECTS, resolve
+from rollshape.geometry.dialects.registry import ALL_DIALECTS, canonical, resolve
 from rollshape.geometry.dialects.rrd import translate_rrd
 from rollshape.geometry.dialects.sharing import FACTS, Ranks, rank_problem, receive
 from rollshape.geometry.plan import Plan
@@ -66,6 +66,7 @@ def translate(
     `not_preserved`. `file` is the path of the config, whose name may say which algorithm it is for. If only the target
     trains in several processes, `world_size` is their number.
     """
+    source, target = canonical(source), canonical(target)
     if "rrd" in (source, target):
         return Translation(*translate_rrd(config, source, target, key))
     source_dialect = resolve(source, config, key=key, file=file)

@@ -102,17 +102,30 @@ page(
     "the help of the command",
     """Unknown flag or command, or a value of the wrong type.
 
-    Flags are kebab-case; underscores are accepted. Integers may be written as 500_000 or 1e6.
+    Flags are kebab-case; underscores are accepted. Integers may be written as 500_000, 1e6 or 100M.
     """,
 )
 page(
     "file",
     _ARITHMETIC,
-    """A file cannot be read or written, or is not plain YAML or JSON.
+    """A file cannot be read or written, or is not a config: YAML, JSON, TOML, INI, Python, a run folder, an SB3 model.
 
-    Nothing in a file is executed: only the standard YAML tags are allowed. Files are replaced atomically, and an edit
-    that would change more than the intended values is not written.
+    Nothing in a file is executed: Python is read by its syntax tree, tags of YAML are kept as plain values, and pickled
+    parts of a model are not loaded. Files are replaced atomically, and an edit that would change more than the intended
+    values is not written.
     """,
+)
+page(
+    "reference",
+    "IsaacGymEnvs: num_actors is ${....task.env.numEnvs}",
+    """A size refers to a value that is not in the config, or is computed by code. `--num-envs` overrides the number of
+    environments.
+    """,
+)
+page(
+    "incomplete",
+    "Isaac Lab and legged_gym: a config class inherits from one in another file",
+    """A size is missing, and the file that may define it is not in the source tree: a default could be wrong.""",
 )
 page(
     "level",

@@ -21,7 +21,13 @@ LARGEST_INTEGER = 512  # bits
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge")}
 _BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_TUPLE = _TAG + "python/tuple"  # written by Isaac Lab and rl-zoo; read as a list
+_PYTHON = _TAG + "python/"  # written by PyYAML into run folders; read as plain values, nothing is constructed
+_INERT = ("tuple", "list", "dict", "name:", "module:", "object:", "object/apply:", "str", "unicode", "int", "long",
+          "float", "bool", "none")  # fmt: skip
+_RUNS = re.compile(
+    r"object/apply:(?:os|posix|nt|sys|subprocess|shutil|builtins\.(?:eval|exec|open|compile|__import__))\b"
+)
+_PAIRS = ("object/apply:collections.OrderedDict", "object/apply:collections.defaultdict")
 
 
 class LimitedComposer(Composer):
@@ -66,13 +72,29 @@ class Builder:
                 node, "the file is nested too deeply or too large after expanding aliases", "Remove the aliases."
             )
         tag = str(node.tag)
-        if tag not in _PLAIN_TAGS and tag != _TUPLE:
+        if tag not in _PLAIN_TAGS and not _is_inert(tag):
             raise self.fail(node, f"the tag {_short(tag)} is not allowed", "Use plain values.")
+        if tag.startswith(_PYTHON):
+            return self.inert(node, tag.removeprefix(_PYTHON), depth)
         if isinstance(node, ScalarNode):
             return self.scalar(node, tag.removeprefix(_TAG))
         if isinstance(node, MappingNode):
             return self.mapping(node, depth)
         return [self.build(item, depth + 1) for item in node.value]
+
+    def inert(self, node: Any, tag: str, depth: int) -> Any:
+        """Return the plain values of an object of Python: its name, its arguments or its attributes."""
+        if tag.startswith(("name:", "module:")):
+            return tag.partition(":")[2]
+        if isinstance(node, ScalarNode):
+            return self.scalar(node, {"long": "int", "none": "null"}.get(tag, tag))
+        if isinstance(node, MappingNode):
+            return self.mapping(node, depth)
+        items = [self.build(item, depth + 1) for item in node.value]
+        pairs = items[0] if tag in _PAIRS and len(items) == 1 else None
+        if isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+            return {str(name): value for name, value in pairs}
+        return {} if tag in _PAIRS and not items else items
 
     def mapping(self, node: Any, depth: int) -> dict[str, Any]:
         merged: dict[str, Any] = {}
@@ -120,6 +142,11 @@ def _number_like(text: str) -> Any:
     if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text):
         return float(text)
     return text
+
+
+def _is_inert(tag: str) -> bool:
+    kind = tag.removeprefix(_PYTHON)
+    return tag.startswith(_PYTHON) and kind.startswith(_INERT) and not _RUNS.match(kind)
 
 
 def _short(tag: str) -> str:

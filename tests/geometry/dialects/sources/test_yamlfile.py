@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rollshape.errors import RequestError, RunError
 from rollshape.files import LARGEST_FILE, read_text, rewrite_text
-from rollshape.geometry.dialects.yamlfile import Edit, edit, parse
+from rollshape.geometry.dialects.sources.yamlfile import Edit, edit, parse
 
 FILE = """\
 # tuned by hand, do not lose this line

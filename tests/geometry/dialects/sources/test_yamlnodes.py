@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.yamlfile import parse
-from rollshape.geometry.dialects.yamlnodes import MOST_VALUES
+from rollshape.geometry.dialects.sources.yamlfile import parse
+from rollshape.geometry.dialects.sources.yamlnodes import MOST_VALUES
 
 SECONDS = 10.0  # of processor time, on a slow machine; without the limit the first would take more
 LETTERS = "abcdefghijklmnopqrst"

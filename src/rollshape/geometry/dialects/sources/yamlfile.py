@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from rollshape.errors import RequestError
+from rollshape.geometry.dialects.sources.source import Edit, apply_edits, by_hand
 
 LONGEST_PROBLEM = 200  # characters of a message of the YAML parser
 
@@ -43,7 +44,7 @@ def parse(text: str, name: str = "the config") -> ConfigFile:
     """Parse a file into plain values and nodes; invalid or unsafe content is a RequestError with its line."""
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    from rollshape.geometry.dialects.yamlnodes import DEEPEST, Builder, compose
+    from rollshape.geometry.dialects.sources.yamlnodes import DEEPEST, Builder, compose
 
     try:
         root = compose(text)
@@ -64,14 +65,6 @@ def parse(text: str, name: str = "the config") -> ConfigFile:
     return ConfigFile(text, values, root)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Set the value at a path; a missing key is added to its mapping."""
-
-    path: tuple[str, ...]
-    value: int | float | str | None
-
-
 def edit(file: ConfigFile, edits: Iterable[Edit], name: str = "the config") -> str:
     """Return the text with the values replaced, after checking that it differs in exactly these values."""
     changes = list(edits)
@@ -80,22 +73,8 @@ def edit(file: ConfigFile, edits: Iterable[Edit], name: str = "the config") -> s
     for start, end, new in spans:
         text = text[:start] + new + text[end:]
     if parse(text, name).values != apply_edits(file.values, changes) or (_is_json(file.text) and not _is_json(text)):
-        values = ", ".join(f"{'.'.join(change.path)} to {change.value}" for change in changes)
-        raise RequestError("file", f"{name} cannot be edited safely in place.", f"Set {values} by hand.")
+        raise by_hand(name, changes, "it cannot be edited safely in place")
     return text
-
-
-def apply_edits(values: Mapping[str, Any], edits: Iterable[Edit]) -> dict[str, Any]:
-    """Return the values with the edits applied; unchanged parts are shared, not copied."""
-    result = dict(values)
-    for change in edits:
-        result = _set_path(result, change.path, change.value)
-    return result
-
-
-def _set_path(values: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    head, *rest = path
-    return {**values, head: _set_path(values.get(head, {}), tuple(rest), value) if rest else value}
 
 
 def _is_json(text: str) -> bool:
