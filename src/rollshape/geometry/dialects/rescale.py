@@ -146,7 +146,7 @@ def _read_source(
     except RequestError as error:
         if error.rule == "missing-key" and num_envs is None and "num_envs" in error.message:
             fix = "Use --from-num-envs: the number of environments that it works with."
-            raise RequestError(error.rule, error.message, fix) from None
+            raise RequestError("missing-key", error.message, fix) from None
         raise
     return _Source(values, library, parsed, predict(library, parsed.recipe), facts)
 
