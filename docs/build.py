@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rollshape.geometry.diagram import svg
 from rollshape.geometry.dialects import DIALECTS
-from rollshape.geometry.dialects.base import EXTRA, Dialect
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.keys import EXTRA
 from rollshape.geometry.dialects.language import LanguageDialect
 from rollshape.geometry.dialects.registry import ALL_DIALECTS, LANGUAGE_DIALECTS
 from rollshape.geometry.dialects.rrd import RrdDialect

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.keys import EXTRA
 
 Style = Literal["nested", "dotted", "flat"]
 SIZES = (

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from rollshape.cli.flags import CommonArgs, parse
 from rollshape.geometry.dialects import DIALECTS, resolve
-from rollshape.geometry.dialects.base import EXTRA, Dialect
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.keys import EXTRA
 from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS, canonical
 from rollshape.geometry.dialects.rrd import RrdDialect
 

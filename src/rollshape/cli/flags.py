@@ -54,8 +54,8 @@ def given_flags(cls: type[Any], command: str, argv: Sequence[str]) -> dict[str, 
 
 
 _DEVICE = (
-    "JAX uses a GPU if a CUDA build is installed (pip install 'jax[cuda12]'); the environment variable JAX_PLATFORMS "
-    "selects another platform, such as JAX_PLATFORMS=cpu. "
+    "JAX uses a GPU if a CUDA build is installed (pip install 'jax[cuda12]'); train --platform cpu|gpu|tpu, or the "
+    "environment variable JAX_PLATFORMS, selects another platform. "
 )
 _EXPLAINED = dict.fromkeys(("--device", "--cuda", "--gpu", "--use-gpu", "--use-cuda", "--no-cuda"), _DEVICE)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rollshape.algorithms.registry import ALGORITHMS, AlgorithmSettings
-from rollshape.geometry.dialects.base import CLIPPED, LINEAR_RATE, Dialect, Normalization
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CLIPPED, LINEAR_RATE, Normalization
 from rollshape.geometry.dialects.config import SCHEDULES
 from rollshape.geometry.dialects.reading import ParsedConfig, read
 from rollshape.geometry.dialects.registry import DIALECTS, resolve

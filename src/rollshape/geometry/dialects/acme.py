@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, TimeLimit
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import nearest_quotient
 from rollshape.geometry.minibatch import Remainder

@@ -9,106 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from fractions import Fraction
 from math import gcd
-from typing import Any, ClassVar, Final, Literal, TypeGuard
+from typing import Any, ClassVar, Literal
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import Algo
+from rollshape.geometry.dialects.behaviors import CONSTANT_RATE, UNCLIPPED, Normalization, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, NO_OFF, SHAPE_CONCEPTS, Key, check_range, is_number
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, sequence_length, with_whole_sequences
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient
 from rollshape.geometry.minibatch import Remainder, Split, split, split_by_count
-from rollshape.geometry.values import FINITE, NOT_NEGATIVE, POSITIVE, UNIT, real_number, whole_number
+from rollshape.geometry.values import whole_number
 
-
-class Shuffle(StrEnum):
-    """How the samples of a rollout are assigned to minibatches."""
-
-    EACH_EPOCH = "single transitions, reshuffled each epoch"
-    AFTER_FIRST = "single transitions, reshuffled each epoch except the first"
-    ONCE = "single transitions, shuffled once for all epochs"
-    NONE = "no shuffling: contiguous blocks in a fixed order"
-    BLOCKS = "contiguous blocks in shuffled order"
-    ROTATED = "contiguous blocks, starting at a random sample each epoch"
-    TRAJECTORIES = "whole trajectories, reshuffled each epoch"
-    REPLAY = "sampled from a replay buffer"
-    PRIORITY = "segments sampled by advantage, no full pass over the data"
-    COMPLETIONS_EACH_EPOCH = "single completions, reshuffled each epoch"
-    COMPLETIONS_ONCE = "single completions, shuffled once for all epochs"
-    COMPLETIONS_IN_ORDER = "no shuffling: completions in the order of their prompts"
-
-
-class Normalization(StrEnum):
-    """Over which samples advantages are normalized."""
-
-    MINIBATCH = "per minibatch"
-    ROLLOUT = "over the rollout"
-    OFF = "off by default"
-    GROUP = "over the completions of a prompt"
-
-
-class TimeLimit(StrEnum):
-    """How a truncated episode is treated."""
-
-    FINAL = "bootstraps from V of the final observation"
-    CURRENT = "bootstraps from V(s_t), an approximation, if the environment reports it"
-    TERMINAL = "treated as termination, no bootstrapping"
-    MASKED = "the step is masked out"
-    IGNORED = "ignored: the return continues into the next episode"
-    COMPLETION = "a completion of maximum length is scored as it is"
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A key that turns a behavior on or off: the behavior's name in `Dialect.behavior`, and its text by value."""
-
-    key: str
-    behavior: str
-    texts: Mapping[bool, str]
-
-
-CONSTANT_RATE: Final = "constant unless configured"
-LINEAR_RATE: Final = "linear to zero"
-CLIPPED, UNCLIPPED = "clipped", "not clipped unless configured"
-
-NO_OFF: Final = object()
 _PPO = frozenset({"ppo", "recurrentppo", "ppolstm", "ppornn", "recppo"})  # with any network
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of a config: its name (`section.name` if it is nested), its concept, and its default.
-
-    Rollshape's value of the concept is `scale` × the value in the config.
-    """
-
-    name: str
-    concept: str
-    default: Any = None
-    scale: float = 1
-    aliases: tuple[str, ...] = ()
-    whole: bool = False  # whether an extra without a default is a whole number
-    off: Any = NO_OFF  # the value that disables it, if there is one (for a minibatch: the whole rollout)
-
-    @property
-    def leaf(self) -> str:
-        return self.name.rpartition(".")[2]
-
-
-SHAPE_CONCEPTS = frozenset(
-    {
-        "num_envs", "workers", "envs_per_worker", "num_steps", "rollout_size", "minibatch_size", "num_minibatches",
-        "trajectories", "minibatch_per_env", "num_epochs", "total_timesteps", "num_updates", "vector_steps",
-        "transition_batch_size", "train_batches", "steps_per_iteration", "rrd_batch_size", "rrd_sample_size",
-        "num_prompts", "num_generations", "prompts_per_minibatch", "microbatch_size", "gradient_accumulation_steps",
-        "steps_per_generation", "world_size", "optimizer_steps",
-    }
-)  # fmt: skip
-OVERRIDE = "num_envs argument"  # in the input of `parse`, in addition to the concepts
-EXTRA = "extra"  # a key that affects the shape but has no counterpart in other libraries
 
 
 class Dialect:
@@ -410,22 +326,6 @@ class Dialect:
         if sequences % recipe.num_minibatches if self.uses_count else size % length:
             return f"minibatches of {size:,} samples do not contain whole sequences of {length:,} steps"
         return ""
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Return whether a value is an int or a float, but not a bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_RANGES = {
-    "gamma": UNIT, "gae_lambda": UNIT, "entropy_coef": FINITE, "value_coef": NOT_NEGATIVE,
-    "kl_loss_coef": NOT_NEGATIVE, "kl_reward_coef": NOT_NEGATIVE,
-}  # fmt: skip
-
-
-def check_range(key: Key, value: float) -> float:
-    """Return a hyperparameter, or raise a RequestError that names its key if it is out of range."""
-    return real_number(key.name, value, _RANGES.get(key.concept, POSITIVE), key.default)
 
 
 def _round_off(value: float) -> float:

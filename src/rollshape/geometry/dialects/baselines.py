@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalization, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, TimeLimit
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_divisor

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Shuffle, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks
 from rollshape.geometry.divisors import nearest_quotient

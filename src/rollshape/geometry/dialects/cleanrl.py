@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import (
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import (
     CLIPPED,
     CONSTANT_RATE,
     LINEAR_RATE,
     UNCLIPPED,
-    Dialect,
-    Key,
     Normalization,
     Switch,
     TimeLimit,
 )
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rollshape.geometry.dialects.base import is_number
+from rollshape.geometry.dialects.keys import is_number
 from rollshape.geometry.dialects.sources.source import Edit
 
 _COMMENT = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 
 from rollshape.errors import RequestError, closest_name, did_you_mean
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key
+from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.families import (
     COMMON_KEYS,
     check_algorithm,
@@ -17,6 +17,7 @@ from rollshape.geometry.dialects.families import (
     names_another_algorithm,
     refuse_other_algorithm,
 )
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS
 
 Path = tuple[str, ...]

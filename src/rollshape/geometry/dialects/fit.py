@@ -11,7 +11,8 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
-from rollshape.geometry.dialects.base import EXTRA, SHAPE_CONCEPTS, Dialect, Key, is_number
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.keys import EXTRA, SHAPE_CONCEPTS, Key, is_number
 from rollshape.geometry.dialects.language import CompletionRecipe
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read

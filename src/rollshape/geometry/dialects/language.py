@@ -13,8 +13,10 @@ from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
 from rollshape.geometry.completion_plan import new_plan
 from rollshape.geometry.completions import BatchSplit, nearest_split
-from rollshape.geometry.dialects.base import OVERRIDE, SHAPE_CONCEPTS, Dialect, Normalization, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, TimeLimit
 from rollshape.geometry.dialects.config import lookup
+from rollshape.geometry.dialects.keys import OVERRIDE, SHAPE_CONCEPTS
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks
 from rollshape.geometry.minibatch import Remainder

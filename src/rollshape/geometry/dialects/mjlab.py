@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import Key
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.rsl_rl import RslRl
 
 _DEFAULTS: dict[str, Any] = {"num_steps_per_env": 24, "max_iterations": 300, "algorithm.entropy_coef": 0.005}

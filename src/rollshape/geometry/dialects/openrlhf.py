@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rollshape.geometry.completions import BatchSplit, automatic_microbatch
-from rollshape.geometry.dialects.base import EXTRA, Key, Shuffle
+from rollshape.geometry.dialects.behaviors import Shuffle
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.language import GROUP_ALGORITHMS, CompletionRecipe, LanguageDialect, new_recipe
 from rollshape.geometry.dialects.recipe import Recipe
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Shuffle
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Shuffle
+from rollshape.geometry.dialects.keys import EXTRA
 from rollshape.geometry.dialects.language import CompletionRecipe, LanguageDialect, predict_completions
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import emit_per_rank, rank_problem

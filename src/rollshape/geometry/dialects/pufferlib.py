@@ -7,7 +7,9 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, OVERRIDE, Dialect, Key, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CONSTANT_RATE, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, OVERRIDE, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.divisors import nearest_quotient

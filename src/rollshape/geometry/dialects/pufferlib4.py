@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Shuffle, TimeLimit
 from rollshape.geometry.dialects.config import levels
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.pufferlib import PufferLib
 from rollshape.geometry.dialects.recipe import HYPERPARAMETERS, Recipe
 from rollshape.geometry.divisors import nearest_divisor, nearest_quotient

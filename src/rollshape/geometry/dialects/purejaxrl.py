@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rollshape.geometry.dialects.base import CONSTANT_RATE, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CONSTANT_RATE, LINEAR_RATE, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder
 

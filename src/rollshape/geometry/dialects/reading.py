@@ -9,8 +9,10 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Dialect, Key, TimeLimit, is_number
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import TimeLimit
 from rollshape.geometry.dialects.config import Reading, from_word, read_keys, read_switches
+from rollshape.geometry.dialects.keys import EXTRA, OVERRIDE, SHAPE_CONCEPTS, Key, is_number
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import emit_per_rank, merge_facts
 from rollshape.geometry.dialects.sources.source import NOT_CONSTANT, check_complete

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from rollshape.errors import RequestError
 from rollshape.geometry.calls import check_arguments
-from rollshape.geometry.dialects.base import Dialect, Key
+from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.fit import make_valid, size_edits
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.policies import ENVS_ONLY, POLICIES, PolicyName, RescalePolicy, scale_sizes
 from rollshape.geometry.dialects.predict import predict
 from rollshape.geometry.dialects.reading import ParsedConfig, read

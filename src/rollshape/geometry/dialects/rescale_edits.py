@@ -7,9 +7,10 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import Dialect, Key, is_number
+from rollshape.geometry.dialects.base import Dialect
 from rollshape.geometry.dialects.config import SCHEDULES
 from rollshape.geometry.dialects.fit import BUDGET, key_path
+from rollshape.geometry.dialects.keys import Key, is_number
 from rollshape.geometry.dialects.policies import RescalePolicy, scale_learning_rate
 from rollshape.geometry.dialects.reading import ParsedConfig
 from rollshape.geometry.dialects.recipe import Recipe

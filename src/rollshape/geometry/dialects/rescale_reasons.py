@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rollshape.geometry.dialects.base import Key
 from rollshape.geometry.dialects.fit import BUDGET
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.policies import RescalePolicy
 from rollshape.geometry.plan import Plan
 

@@ -10,16 +10,9 @@ from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
-from rollshape.geometry.dialects.base import (
-    CLIPPED,
-    EXTRA,
-    Dialect,
-    Key,
-    Normalization,
-    Shuffle,
-    Switch,
-    TimeLimit,
-)
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CLIPPED, Normalization, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import UNKNOWN_AGENTS, Agents, Ranks, Recurrence, find_outward
 from rollshape.geometry.dialects.smac import MULTIWALKER, SMAC, SMAC_AGENTS, SMAC_V2

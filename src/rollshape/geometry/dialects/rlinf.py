@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 from rollshape.errors import RequestError
 from rollshape.formatting import short_repr
 from rollshape.geometry.completions import BatchSplit
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.language import CompletionRecipe, LanguageDialect, new_recipe
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.divisors import largest_divisor, nearest_divisor

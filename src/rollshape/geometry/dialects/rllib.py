@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, find_outward
 from rollshape.geometry.minibatch import Remainder, Split

@@ -8,7 +8,9 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.geometry.algorithms import RULES, Algo
-from rollshape.geometry.dialects.base import EXTRA, OVERRIDE, Dialect, Key, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, OVERRIDE, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import plan

@@ -7,8 +7,10 @@ from math import prod
 from typing import Any
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import EXTRA, Dialect, Key, Normalization, Shuffle, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, Shuffle, TimeLimit
 from rollshape.geometry.dialects.config import read_keys
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.minibatch import Remainder
 from rollshape.geometry.plan import Plan, plan
 from rollshape.geometry.values import MOST_TIMESTEPS, whole_number

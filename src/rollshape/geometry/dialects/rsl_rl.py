@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import (
-    EXTRA,
-    UNCLIPPED,
-    Dialect,
-    Key,
-    Normalization,
-    Shuffle,
-    Switch,
-    TimeLimit,
-)
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import UNCLIPPED, Normalization, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder

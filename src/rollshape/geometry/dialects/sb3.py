@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from rollshape.geometry.dialects.base import Dialect, Key, Normalization, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, Shuffle, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Recurrence
 from rollshape.geometry.minibatch import Remainder

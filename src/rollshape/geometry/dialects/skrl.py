@@ -6,16 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import (
-    EXTRA,
-    Dialect,
-    Key,
-    Normalization,
-    Switch,
-    TimeLimit,
-    check_range,
-    is_number,
-)
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import Normalization, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key, check_range, is_number
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Agents, Ranks, Recurrence, find_outward
 from rollshape.geometry.minibatch import Remainder, Split, split_by_count

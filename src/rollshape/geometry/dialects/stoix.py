@@ -7,16 +7,9 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from rollshape.geometry.dialects.base import (
-    CONSTANT_RATE,
-    EXTRA,
-    LINEAR_RATE,
-    Dialect,
-    Key,
-    Normalization,
-    Switch,
-    TimeLimit,
-)
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CONSTANT_RATE, LINEAR_RATE, Normalization, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.dialects.sharing import Ranks, Recurrence, find_outward
 from rollshape.geometry.divisors import largest_divisor

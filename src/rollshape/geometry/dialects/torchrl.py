@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from rollshape.errors import RequestError
-from rollshape.geometry.dialects.base import CONSTANT_RATE, EXTRA, LINEAR_RATE, Dialect, Key, Switch, TimeLimit
+from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.behaviors import CONSTANT_RATE, LINEAR_RATE, Switch, TimeLimit
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.minibatch import Remainder
 

@@ -8,7 +8,8 @@ from math import ceil
 from typing import Any, ClassVar
 
 from rollshape.geometry.completions import BatchSplit
-from rollshape.geometry.dialects.base import EXTRA, Key, Normalization, Shuffle
+from rollshape.geometry.dialects.behaviors import Normalization, Shuffle
+from rollshape.geometry.dialects.keys import EXTRA, Key
 from rollshape.geometry.dialects.language import CompletionRecipe, LanguageDialect, new_recipe
 from rollshape.geometry.dialects.recipe import Recipe
 from rollshape.geometry.rules import Finding
