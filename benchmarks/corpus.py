@@ -124,7 +124,10 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=4096)
     parser.add_argument("--json", action="store_true", help="print one JSON line per config")
     args = parser.parse_args()
-    dialects = [DIALECTS[name.lower()] for name in args.dialect]
+    chosen = [name.lower() for name in args.dialect]
+    dialects = [DIALECTS[name] for name in DIALECTS if name in chosen or name.partition(":")[0] in chosen]
+    if not dialects:
+        parser.error(f"unknown dialect {' '.join(chosen)}; rollshape dialects lists them")
     files = sorted(path for path in args.folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
     found = [entry for path in files for entry in entries(path, dialects, args.num_envs)]
     if args.json:

@@ -148,3 +148,21 @@ def test_hostile_files_are_read_or_refused(text: str) -> None:
     except RequestError as error:
         assert error.rule == "file"
         assert "x.py" in error.message
+
+
+SCRIPT = "class Args:\n    num_envs: int = 8\n    num_steps: int = 16\n"
+
+
+@pytest.mark.parametrize(
+    "end", ['if __name__ == "__main__":\n    raise SystemExit(main())\n', "raise SystemExit(main())\n", "return 3\n"]
+)
+def test_a_script_may_end_with_an_exit(end: str) -> None:
+    assert values(SCRIPT + end)["Args"] == {"num_envs": 8, "num_steps": 16}
+
+
+@pytest.mark.parametrize(
+    "body", ["    raise ValueError(1)\n", "    def __post_init__(self):\n        raise ValueError(1)\n"]
+)
+def test_a_class_that_cannot_be_created_is_not_read(body: str) -> None:
+    with pytest.raises(RequestError):
+        parse(SCRIPT + body, "x.py", "Args")

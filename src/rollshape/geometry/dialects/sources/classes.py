@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 from rollshape.geometry.dialects.sources.expressions import KNOWN_CLASSES
 from rollshape.geometry.dialects.sources.source import ConfigSection
-from rollshape.geometry.dialects.sources.statements import SPANS, Statements
+from rollshape.geometry.dialects.sources.statements import SPANS, Raised, Returned, Statements
 
 POST_INIT = "__post_init__"
 DEEPEST_CLASSES = 20
@@ -30,7 +31,8 @@ class Classes(Statements):
         self.classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self.functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         self.scope = {"__name__": module}
-        self.run(tree.body, self.scope)
+        with suppress(Raised, Returned):  # such as `raise SystemExit(main())` at the end of a script
+            self.run(tree.body, self.scope)
 
     # Classes
 
@@ -63,6 +65,8 @@ class Classes(Statements):
         try:
             scope = {**outer, "self": self.attributes(node, outer)}
             self.post_init(node, scope)
+        except (Raised, Returned) as end:
+            return ConfigSection(origin=node.name, incomplete=f"it cannot be created: {end or 'return'}")
         finally:
             self.open_classes.pop()
         return scope["self"] if isinstance(scope["self"], ConfigSection) else ConfigSection(origin=node.name)
