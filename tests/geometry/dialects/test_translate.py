@@ -71,6 +71,7 @@ def test_there_and_back(recipe: Recipe, here: str, there: str) -> None:
     going = translate(start, here, there)
     coming = translate(going.config, there, here)
     before, after = predict(DIALECTS[here], read(start, DIALECTS[here]).recipe), coming.plan
+    assume(before.algo == going.plan.algo)  # A2C of one library has minibatches, that of another has none
     assert before.num_updates == after.num_updates
     assert before.rollout_size == after.rollout_size
     lossless = not any(line.split(":")[0] in SHAPE for line in going.not_preserved)
@@ -80,8 +81,8 @@ def test_there_and_back(recipe: Recipe, here: str, there: str) -> None:
         first, last = (read(config, DIALECTS[here]).recipe.hyper for config in (start, coming.config))
         for concept in both & set(recipe.hyper) & set(first):
             assert last[concept] == pytest.approx(first[concept], rel=1e-9), concept
-    if {here, there} == {"baselines_ppo1", "pufferlib4"}:
-        return  # minibatches of one are multiples of N, of the other of T: the nearest size may alternate
+    if "pufferlib4" in (here, there) and not lossless:
+        return  # its minibatches are multiples of T: if T changes on the way, they are rounded a second time
     again = translate(coming.config, here, there)
     assert again.config == going.config, "after the first loss nothing more is lost"
 
