@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
 from rollshape.errors import RequestError
@@ -111,6 +112,23 @@ def test_a_request_that_one_process_refuses_ends_both(tmp_path: Path) -> None:
 def test_incomplete_flags_are_refused(flags: tuple[str, ...], tmp_path: Path) -> None:
     [out] = end([start(tmp_path / "run", *flags)], code=2)
     assert json.loads(out)["error"]["rule"] == "processes"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule"),
+    [
+        (("--platform", "gpu"), "platform"),
+        (("--platform", "tpu"), "platform"),
+        (("--platform", "gpu", "--num-seeds", "2"), "flags"),
+        (("--process-id", "0", "--num-seeds", "2"), "flags"),
+    ],
+)
+def test_flags_that_cannot_take_effect_are_refused(flags: tuple[str, ...], rule: str, tmp_path: Path) -> None:
+    if jax.default_backend() != "cpu":
+        pytest.skip("this machine has an accelerator")
+    [out] = end([start(tmp_path / "run", *flags)], code=2)
+    assert json.loads(out)["error"]["rule"] == rule
     assert not (tmp_path / "run").exists()
 
 

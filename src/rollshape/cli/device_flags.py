@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from rollshape.cli.flags import CommonArgs
 from rollshape.errors import RequestError
@@ -30,9 +30,29 @@ class DeviceArgs(CommonArgs):
 def use_devices(args: DeviceArgs) -> bool:
     """Set up JAX as the flags say; return whether this is the process that reports the run."""
     if args.platform is not None:
-        _use_platform(args.platform)
-    flags = (args.coordinator, args.num_processes, args.process_id)
-    if flags == (None, None, None):
+        import jax
+
+        config: Any = jax.config
+        config.update("jax_platforms", _JAX_NAMES[args.platform])
+    is_reporting = _join(args)  # before JAX creates its devices
+    if args.platform is not None:
+        _check_platform(args.platform)
+    return is_reporting
+
+
+def refuse_with_seeds(args: DeviceArgs) -> None:
+    """Raise a RequestError if a flag has no effect on the processes that train several seeds."""
+    if args.platform in ("gpu", "tpu") or (args.coordinator, args.num_processes, args.process_id) != (None, None, None):
+        raise RequestError(
+            "flags",
+            "--num-seeds trains every seed in a CPU process of its own.",
+            "Omit --num-seeds, or --platform, --coordinator, --num-processes and --process-id.",
+        )
+
+
+def _join(args: DeviceArgs) -> bool:
+    """Connect to the other processes, if there are any; return whether this one reports the run."""
+    if (args.coordinator, args.num_processes, args.process_id) == (None, None, None):
         return True
     if args.coordinator is None or args.num_processes is None or args.process_id is None:
         raise RequestError(
@@ -52,17 +72,15 @@ def use_devices(args: DeviceArgs) -> bool:
     return args.process_id == 0
 
 
-def _use_platform(platform: Platform) -> None:
-    """Select a platform, or raise a RequestError that says how to install it."""
+def _check_platform(platform: Platform) -> None:
+    """Raise a RequestError that says how to install the platform if JAX does not have it."""
     import jax
 
-    config: object = jax.config
-    config.update("jax_platforms", _JAX_NAMES[platform])  # type: ignore[attr-defined]
     if platform == "cpu":
         return
     try:
         jax.devices()
-    except RuntimeError:
+    except (RuntimeError, AssertionError):  # JAX asserts that a platform without a plugin exists
         raise RequestError(
             "platform",
             f"JAX finds no {platform.upper()} on this machine.",

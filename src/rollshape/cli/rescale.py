@@ -23,7 +23,7 @@ from rollshape.geometry.dialects.sources import ConfigSource, load
 class RescaleArgs(RunArgs):
     """Rescale a config that works to another number of environments. Prints the new config; notes go to stderr."""
 
-    config: Annotated[str, "YAML or JSON file, or - for stdin"]
+    config: Annotated[str, "config file of any kind that translate reads, or - for stdin"]
     dialect: Annotated[str | None, "dialect of the config"] = None
     num_envs: Annotated[int | None, "new number of environments, of all processes"] = None
     from_num_envs: Annotated[int | None, "number of environments that it works with, if not in the config"] = None
@@ -77,7 +77,7 @@ def _new_text(file: ConfigSource, result: Rescaled, args: RescaleArgs) -> str:
     try:
         return file.edit(result.edits)
     except RequestError:
-        if args.write:
+        if args.write or (args.out is not None and file.kind != "YAML"):  # its text would not be of that kind
             raise
         from rollshape.cli.translate import as_yaml
 

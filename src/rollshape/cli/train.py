@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from rollshape.cli import FAILED, INTERRUPTED
-from rollshape.cli.device_flags import DeviceArgs, use_devices
+from rollshape.cli.device_flags import DeviceArgs, refuse_with_seeds, use_devices
 from rollshape.cli.env_flags import EnvArgs, calling_envs
 from rollshape.cli.flags import given_flags
 from rollshape.errors import RequestError
@@ -141,10 +141,7 @@ def _train_seeds(spec: Spec, num_seeds: int, args: TrainArgs) -> int:
     from rollshape.cli.seeds import run_seeds
     from rollshape.studies.engines.seed_worker import SeedOptions
 
-    if args.coordinator is not None:
-        raise RequestError(
-            "flags", "--num-seeds trains every seed in a process of its own.", "Omit --num-seeds or --coordinator."
-        )
+    refuse_with_seeds(args)
     options = SeedOptions(**{field.name: getattr(args, field.name) for field in fields(SeedOptions)})
     return run_seeds(spec, num_seeds, options, resume=args.resume, as_json=args.json)
 
