@@ -42,8 +42,8 @@ def main() -> int:
 
 def powers(first: int, last: int, factor: int) -> list[int]:
     sizes = [first]
-    while sizes[-1] * factor <= last:
-        sizes.append(sizes[-1] * factor)
+    while sizes[-1] < last:
+        sizes.append(min(sizes[-1] * factor, last))
     return sizes
 
 

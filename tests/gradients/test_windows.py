@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -45,7 +46,7 @@ def weights_of(chance: np.random.Generator) -> list[Weights]:
 @pytest.mark.parametrize("short", [0, 4, 100], ids=lambda n: f"products to {n} terms")
 def test_all_lengths_at_once_are_each_alone(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gram, "SHORT", short)
-    sum_windows.clear_cache()
+    jax.clear_caches()
     chance = np.random.default_rng(0)
     traces, gradients = zip(*(layer(name, chance) for name in LAYERS), strict=True)
     steps, weights = np.concatenate(gradients, -1).astype(np.float64), weights_of(chance)
@@ -72,6 +73,6 @@ def test_sums_are_laid_out_like_rows() -> None:
     chance = np.random.default_rng(1)
     traces = [layer(name, chance)[0] for name in LAYERS]
     weights = weights_of(chance)
-    _, sums = sum_windows(traces, LENGTHS, stack_weights(weights, STEPS))
+    _, sums = sum_windows(traces, stack_weights(weights, STEPS), LENGTHS)
     wanted = gram.rows(gram.scale_traces(traces, weights[-1].windowed))
     np.testing.assert_allclose(np.asarray(sums[:, len(LENGTHS) - 1]) / STEPS, wanted, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollshape.probes.subject import Checkpoint, ProbedRun
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gradients"))
 
@@ -19,18 +19,18 @@ CHAIN: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def chain(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(out=tmp_path_factory.mktemp("runs") / "chain", keep_checkpoints=3, **CHAIN)
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     options = {**CHAIN, "env": "FrozenLake-v1", "env_kwargs": None}
     return train(out=tmp_path_factory.mktemp("runs") / "lake", keep_checkpoints=3, **options)
 
 
 @pytest.fixture(scope="session")
-def checkpoint(chain: Run) -> Checkpoint:
+def checkpoint(chain: TrainedRun) -> Checkpoint:
     """The latest of the chain, one object for all tests: programs are compiled for its environment."""
     run = ProbedRun(chain)
     return run.checkpoint(run.find_update(None))

@@ -17,7 +17,7 @@ from rollshape.probes.quantities.cosine_maps import new_cosine_map
 from rollshape.probes.request import PARTS
 from rollshape.probes.result import Probe
 from rollshape.training import checkpoint
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.setup import open_run
 
@@ -30,7 +30,7 @@ FLAGS = ("--num-envs", "32", "--num-batches", "3")
 
 
 @pytest.fixture(scope="module")
-def probe(lake: Run) -> Probe:
+def probe(lake: TrainedRun) -> Probe:
     return rollshape.probe(lake, **OPTIONS)
 
 
@@ -88,7 +88,7 @@ def test_parts_agree_with_each_other(probe: Probe, document: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("parts", ["all", "none"])
-def test_a_document_is_read_back(parts: str, lake: Run, probe: Probe) -> None:
+def test_a_document_is_read_back(parts: str, lake: TrainedRun, probe: Probe) -> None:
     measured = probe if parts == "all" else rollshape.probe(lake, **OPTIONS, parts="none")
     document = json.loads(json.dumps(measured.to_dict(cosine_maps=True), allow_nan=False))
     assert Probe.from_dict(document).to_dict(cosine_maps=True) == document
@@ -104,13 +104,13 @@ def test_every_quantity_is_a_field_and_its_part_a_flag() -> None:
     assert set(MEASURED_FIRST) <= set(QUANTITIES)
 
 
-def test_a_probe_repeats(lake: Run, document: dict[str, Any]) -> None:
+def test_a_probe_repeats(lake: TrainedRun, document: dict[str, Any]) -> None:
     again = rollshape.probe(lake.path, 12, **OPTIONS).to_dict()
     again.pop("command")
     assert again == {name: value for name, value in document.items() if name != "command"}
 
 
-def test_the_command_in_words_and_files(lake: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_in_words_and_files(lake: TrainedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(lake.path), *FLAGS, "--horizon", "5"]) == 0
     shown = capsys.readouterr()
     assert "Effective sample size: " in shown.out
@@ -132,7 +132,7 @@ def test_the_command_in_words_and_files(lake: Run, capsys: pytest.CaptureFixture
     assert all((folder / name).read_bytes()[:4] == b"\x89PNG" for name in names if name.endswith("png"))
 
 
-def test_all_checkpoints_as_one_document(lake: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_checkpoints_as_one_document(lake: TrainedRun, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--checkpoint", "all", "--json", "--no-figures", "--rollout-size", "16")
     assert main(["probe", str(lake.path), *FLAGS, *flags]) == 0
     found = json.loads(capsys.readouterr().out)["probes"]
@@ -142,7 +142,7 @@ def test_all_checkpoints_as_one_document(lake: Run, capsys: pytest.CaptureFixtur
     assert not (lake.path / "probes" / "0" / "surface.png").exists()
 
 
-def test_only_what_is_asked_for(lake: Run, document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_what_is_asked_for(lake: TrainedRun, document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     """What is always measured does not depend on the other parts."""
     least = rollshape.probe(lake.path, 12, **OPTIONS, parts="none")
     found = least.to_dict()
@@ -239,7 +239,7 @@ def test_a_host_environment_is_probed(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_meant(
-    flags: tuple[str, ...], rule: str, told: str, lake: Run, capsys: pytest.CaptureFixture[str]
+    flags: tuple[str, ...], rule: str, told: str, lake: TrainedRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["probe", str(lake.path), *flags, "--json"]) == 2
     shown = capsys.readouterr()
@@ -251,7 +251,7 @@ def test_what_cannot_be_meant(
 
 
 @pytest.fixture
-def copied(lake: Run, tmp_path: Path) -> RunDirectory:
+def copied(lake: TrainedRun, tmp_path: Path) -> RunDirectory:
     """The run with its latest checkpoint alone."""
     directory = RunDirectory(tmp_path / "copy")
     with directory.opened():

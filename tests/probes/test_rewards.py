@@ -12,7 +12,7 @@ from rollshape.probes.rewards import RewardProbe
 from rollshape.reports.report import write_report
 from rollshape.studies.run import run_study
 from rollshape.studies.study_file import study_from_dict
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 
 SIZES = {"total_timesteps": 800, "learning_starts": 400, "steps_per_iteration": 200, "train_batches": 2,
          "transition_batch_size": 16, "hidden_sizes": (8,), "buffer_size": 1000}  # fmt: skip
@@ -20,11 +20,11 @@ REWARDS = {"rrd_batch_size": 16, "rrd_sample_size": 4}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(env="Pendulum-v1", algo="rrd", out=tmp_path_factory.mktemp("x") / "run", **SIZES, **REWARDS)
 
 
-def test_every_way_to_cut_the_reward_batch_and_an_episode(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_way_to_cut_the_reward_batch_and_an_episode(run: TrainedRun, capsys: pytest.CaptureFixture[str]) -> None:
     found = rollshape.probe_rewards(run, draws=32)
     assert [(p.num_subsequences, p.rrd_sample_size) for p in found.surface] == [(8, 2), (4, 4), (2, 8), (1, 16)]
     assert found.best.mse == min(p.mse for p in found.surface)
@@ -45,7 +45,7 @@ def test_every_way_to_cut_the_reward_batch_and_an_episode(run: Run, capsys: pyte
     assert document["command"].startswith("rollshape probe ")
 
 
-def test_what_has_no_rollout_is_said(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_rollout_is_said(run: TrainedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RequestError, match="no rollout of N × T"):
         rollshape.probe(run)
     soft = train(env="Pendulum-v1", algo="sac", out=tmp_path / "sac", **SIZES)

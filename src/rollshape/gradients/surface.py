@@ -9,12 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from rollshape.errors import RequestError
-from rollshape.gradients.intervals import Bootstrap, Estimate, estimate_squared_norm
-from rollshape.gradients.windows import Windows
+from rollshape.gradients.intervals import Bootstrap, Estimate, Floats, estimate_squared_norm
+
+
+class MeasuredWindows(Protocol):
+    """What a surface needs of windows of T steps: see `gradients.windows.Windows`, which is one."""
+
+    @property
+    def num_steps(self) -> int: ...
+    @property
+    def window_norms(self) -> Floats: ...
+    @property
+    def row_gram(self) -> Floats: ...
+    @property
+    def bias_gram(self) -> Floats: ...
+    @property
+    def window_bias_gram(self) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +46,14 @@ class Point:
 
 
 def surface(
-    rollout_size: int, measured: Sequence[Windows], rng: np.random.Generator, horizon: float = 1.0
+    rollout_size: int, measured: Sequence[MeasuredWindows], rng: np.random.Generator, horizon: float = 1.0
 ) -> list[Point]:
     """Return all shapes N×T of a rollout_size whose T was measured, by ascending T; horizon is h of the score."""
     return surfaces([rollout_size], measured, rng, horizon)[rollout_size]
 
 
 def surfaces(
-    rollout_sizes: Sequence[int], measured: Sequence[Windows], rng: np.random.Generator, horizon: float = 1.0
+    rollout_sizes: Sequence[int], measured: Sequence[MeasuredWindows], rng: np.random.Generator, horizon: float = 1.0
 ) -> dict[int, list[Point]]:
     """Return the surface of every rollout_size, from the same resamples."""
     result: dict[int, list[Point]] = {size: [] for size in rollout_sizes}
@@ -60,7 +75,7 @@ def surfaces(
     return result
 
 
-def _point(num_envs: int, windows: Windows, bootstrap: Bootstrap, horizon: float) -> Point:
+def _point(num_envs: int, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float) -> Point:
     def error(updates: float) -> Estimate:
         """Return bias² + variance/updates; a negative estimate of bias² counts as 0."""
         return bootstrap.estimate(

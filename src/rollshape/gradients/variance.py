@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 
 from rollshape.gradients.intervals import (
@@ -31,6 +29,9 @@ from rollshape.gradients.intervals import (
     jackknife,
     student_quantile,
 )
+
+if TYPE_CHECKING:
+    from jax import Array
 
 FEW_ENVS = 10.0
 
@@ -81,14 +82,17 @@ def empirical_variance(gradients: ArrayLike) -> Estimate:
     return Estimate(value, value / factor, value * factor)
 
 
-def lag_products(blocks: ArrayLike) -> Array:
-    """Return the mean over t of ⟨g_t, g_{t+k}⟩ for every environment and lag: Gram blocks [N, T, T] → [N, T]."""
-    blocks = jnp.asarray(blocks)
+def lag_products(blocks: Any) -> Any:
+    """Return the mean over t of ⟨g_t, g_{t+k}⟩ for every environment and lag: Gram blocks [N, T, T] → [N, T].
+
+    Takes and returns JAX or NumPy arrays.
+    """
+    xp = blocks.__array_namespace__()
     envs, steps, _ = blocks.shape
     # Reading with rows one element longer shifts row t by t: diagonals become columns.
-    wide = jnp.pad(blocks, ((0, 0), (0, 0), (0, steps))).reshape(envs, -1)
-    shifted = jnp.pad(wide, ((0, 0), (0, steps))).reshape(envs, steps, 2 * steps + 1)
-    return shifted[:, :, :steps].sum(1) / (steps - jnp.arange(steps))
+    wide = xp.pad(blocks, ((0, 0), (0, 0), (0, steps))).reshape(envs, -1)
+    shifted = xp.pad(wide, ((0, 0), (0, steps))).reshape(envs, steps, 2 * steps + 1)
+    return shifted[:, :, :steps].sum(1) / (steps - xp.arange(steps))
 
 
 def components(lags: Array, mean_squared: Array) -> Components:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +27,7 @@ from rollshape.gradients.gram import (
     sum_outer,
 )
 from rollshape.gradients.intervals import Floats, estimate_squared_norm
+from rollshape.quick_jit import quick_jit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,7 @@ def stack_weights(weights: Sequence[Weights], steps: int) -> NDArray[np.float32]
     return np.stack([np.pad(np.asarray(x, np.float32), ((0, 0), (0, steps - x.shape[1]))) for x in parts], 1)
 
 
-@partial(jax.jit, static_argnums=1)
-def sum_windows(scores: Traces, lengths: tuple[int, ...], weights: ArrayLike) -> tuple[Array, Array]:
+def sum_windows(scores: Traces, weights: ArrayLike, lengths: tuple[int, ...]) -> tuple[Array, Array]:
     """Return Σ |window sum|² over the windows of every environment, [N₀, K], and sums over all its steps, [N₀, K′, P].
 
     Scores are traces [N₀, T₀, …], `weights` [N₀, K′, T₀]; the first K are cut into windows of `lengths`, the rest are
@@ -90,10 +89,14 @@ def sum_windows(scores: Traces, lengths: tuple[int, ...], weights: ArrayLike) ->
     return squares, jnp.concatenate([jnp.stack(layer[1], 1) for layer in layers], 2)
 
 
+_sum_windows = quick_jit(sum_windows, static_argnums=2)
+
+
 def windows(scores: Traces, weights: Sequence[Weights]) -> list[Windows]:
     """Return the statistics of windows of every T, from score traces [N₀, T₀, …]."""
     lengths = tuple(w.num_steps for w in weights)
-    return summarize_windows(weights, *sum_windows(scores, lengths, stack_weights(weights, scores[0].inputs.shape[1])))
+    stack = stack_weights(weights, scores[0].inputs.shape[1])
+    return summarize_windows(weights, *_sum_windows(scores, stack, lengths))
 
 
 def summarize_windows(weights: Sequence[Weights], squares: ArrayLike, sums: ArrayLike) -> list[Windows]:

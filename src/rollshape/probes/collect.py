@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -29,13 +30,15 @@ from rollshape.envs.host import HostEnv, Values
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import MIN_ENVS
-from rollshape.probes.stationary import BURN_IN, GROUP_ENVS, burn_in_of, stationary
+from rollshape.probes.stationary import BURN_IN, GROUP_ENVS, MOST_GROUPS, burn_in_of, stationary
 from rollshape.probes.subject import Checkpoint, Estimator
+from rollshape.quick_jit import quick_jit
 from rollshape.training.rollout import collect_with_policy
 from rollshape.training.streams import stream_key
 
 Start = Literal["stationary", "run"]
 DEFAULT_ENVS = 256
+MIN_PADDED = 2048  # steps of the streams whose advantages are estimated
 CHUNK_STEPS = 64  # collected by one call, so that one program serves every T
 
 
@@ -58,12 +61,12 @@ class Source(ABC):
     def __init__(self, checkpoint: Checkpoint, num_envs: int) -> None:
         self.policy, self.num_envs = checkpoint.policy, num_envs
         self._reward_moments = checkpoint.reward_moments
-        self._episode_length: int | None = None
+        self.episode_length: int | None = None  # of the longest in a trial; None for the run's own states
 
     @property
     def burn_in(self) -> tuple[int, int] | None:
         """Steps of an environment before the first draw: at least, and less than; None for the run's own states."""
-        length = self._episode_length
+        length = self.episode_length
         return None if length is None else (BURN_IN[0] * length, BURN_IN[1] * length)
 
     @abstractmethod
@@ -91,7 +94,7 @@ class FunctionalSource(Source):
         if start == "stationary":
             key = stream_key(checkpoint.spec.seed, "probe", 2**31 - 1)
             horizon = self.env.horizon
-            self._episode_length = int(self._burn_in(key, jnp.asarray([horizon, horizon + 1]))[1])
+            self.episode_length = int(self._burn_in(key, jnp.asarray([horizon, horizon + 1]))[1])
 
     def draw(self, num_steps: int, tail: int, key: Array) -> Stream:
         length = num_steps + tail
@@ -104,8 +107,8 @@ class FunctionalSource(Source):
         """Return at least `length` steps of one group of environments, in chunks."""
         burn_key, step_key = jax.random.split(key)
         episodes: Any = self._episodes
-        if self._episode_length is not None:
-            episodes, _ = self._burn_in(burn_key, burn_in_of(self._episode_length))
+        if self.episode_length is not None:
+            episodes, _ = self._burn_in(burn_key, burn_in_of(self.episode_length))
         chunks = []
         for first in range(0, length, CHUNK_STEPS):
             episodes, chunk = _collect_chunk(self.env, self.policy, episodes, jax.random.fold_in(step_key, first))
@@ -142,7 +145,7 @@ def _join(groups: list[list[Stream]], num_envs: int, num_steps: int, length: int
     return Stream(*map(concatenate, Stream._fields))
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit)
 def _collect_chunk(env: FunctionalEnv, policy: Policy, episodes: Episode, key: Array) -> tuple[Episode, Stream]:
     """Collect the next CHUNK_STEPS steps."""
     policy_key, env_key = jax.random.split(key)
@@ -164,7 +167,7 @@ class HostSource(Source):
         self.env: HostEnv = make_host(spec.env, num_envs, **(spec.env_kwargs or {}))
         self._act = jax.jit(self._sample_action)
         self._value = jax.jit(lambda observation: self.policy.value(observation))
-        self._episode_length = self._longest_episode(stream_key(spec.seed, "probe", 2**31 - 1))
+        self.episode_length = self._longest_episode(stream_key(spec.seed, "probe", 2**31 - 1))
         self._has_drawn = False
 
     def close(self) -> None:
@@ -174,8 +177,8 @@ class HostSource(Source):
         env, length, envs = self.env, num_steps + tail, np.arange(self.num_envs)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         assert self.burn_in is not None
-        assert self._episode_length is not None
-        already = self._episode_length if self._has_drawn else 0
+        assert self.episode_length is not None
+        already = self.episode_length if self._has_drawn else 0
         self._has_drawn = True
         position = -(rng.integers(*self.burn_in, self.num_envs) - already)  # transitions since the window began
         arrays: dict[str, Any] = {}
@@ -258,13 +261,35 @@ def estimate_advantages(
     size = observed if num_steps is None else observed // num_steps * num_steps
     edge = (np.arange(length) + 1) % (num_steps or length) == 0
     lam = estimator.gae_lambda if lam is None else lam
-    advantage, target = (np.asarray(x)[:, :size] for x in _advantages(estimator, stream, edge, lam))
+    unused: Any = None
+    columns = stream._replace(observation=unused, action=unused)
+    groups = [_advantages(estimator, *group, lam) for group in _padded_groups(columns, edge)]
+    advantage, target = (np.concatenate(parts)[: len(stream.reward), :size] for parts in zip(*groups, strict=True))
     if estimator.centers_advantages:
         advantage = advantage - advantage.mean()
     return advantage, target
 
 
-@partial(jax.jit, static_argnums=0)
+def _padded_groups(stream: Stream, edge: Values) -> Iterator[tuple[Stream, Values]]:
+    """Yield groups of environments, padded along both axes, so that one program serves most shapes.
+
+    The last real step of a stream is an edge of a window: nothing after it matters.
+    """
+    length = max(MIN_PADDED, 1 << (len(edge) - 1).bit_length())
+    group_size = max(GROUP_ENVS, -(-len(stream.reward) // MOST_GROUPS))
+
+    def pad(x: Any, first: int) -> Values:
+        part = np.asarray(x)[first : first + group_size]
+        out = np.zeros((group_size, part.shape[1] + length - len(edge)), part.dtype)
+        out[: len(part), : part.shape[1]] = part
+        return out
+
+    padded_edge = np.pad(edge, (0, length - len(edge)))
+    for first in range(0, len(stream.reward), group_size):
+        yield jax.tree.map(partial(pad, first=first), stream), padded_edge
+
+
+@partial(quick_jit, static_argnums=0)
 def _advantages(estimator: Estimator, stream: Stream, edge: Values, lam: float) -> tuple[Array, Array]:
     """Treat a window's edge as a time limit: bootstrap from the next state and end the trace.
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.errors import RequestError, RunError
 from rollshape.formatting import format_bytes
 from rollshape.geometry.divisors import divisors
@@ -25,6 +26,7 @@ from rollshape.probes.collect import Source, Stream
 from rollshape.probes.measure import View, measure_lags, measure_windows, policy_view, policy_weights
 from rollshape.probes.quantities.horizon import Horizon
 from rollshape.probes.request import ProbeRequest
+from rollshape.probes.stationary import stationary_states
 from rollshape.probes.subject import Checkpoint
 from rollshape.training.streams import stream_key
 
@@ -32,8 +34,9 @@ LONGEST = 1024  # steps of the longest window, unless the run has longer ones
 OBSERVATION_BYTES, MAX_OBSERVATION_BYTES = 1 << 30, 1 << 32  # of the long rollout: aimed at, and at most
 GRADIENT_BYTES = 1 << 30  # of one environment's step gradients, for networks that `gradients.traces` does not support
 CRITIC_WEIGHT = 0.01  # γ^tail: the weight of the critic in the reference
+SETTLED_ENVS = 1024  # whose states serve the quantities that play on from them
 SIZE_FACTORS = (0.25, 0.5, 2, 4)  # other rollout sizes whose splits are predicted, relative to the requested one
-DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3}  # independent random streams
+DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3, "settled": 4}  # independent random streams
 
 OnProgress = Callable[[str], None]
 
@@ -63,6 +66,14 @@ class ProbeContext:
         """The long rollout, from which the windows of every T are cut."""
         self.on_progress(f"long rollout after update {self.checkpoint.update}")
         return self.source.draw(max(self.lengths), tail_steps(self.checkpoint), self.key("long"))
+
+    @cached_property
+    def settled(self) -> Episode | None:
+        """States of the stationary distribution in functional environments of their own; None on the host."""
+        env, policy, length = self.checkpoint.env, self.source.policy, self.source.episode_length
+        if not isinstance(env, FunctionalEnv):
+            return None
+        return stationary_states(env, policy, SETTLED_ENVS, self.key("settled"), length or env.horizon)
 
     @cached_property
     def weights(self) -> list[Weights]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from rollshape.gradients.intervals import Estimate
+from rollshape.gradients.noise_scale import NoiseScale, NoiseScales
+
+SCALES = tuple(field.name for field in fields(NoiseScales))
 
 
 def to_plain(value: Any) -> Any:
@@ -45,6 +49,26 @@ def read_fields(document: Mapping[str, float | None] | None) -> Any:
     if document is None:
         return None
     return Estimate(_number(document["value"]), _number(document["low"]), _number(document["high"]))
+
+
+def write_scales(scales: NoiseScales) -> dict[str, Any]:
+    """Return noise scales by name, and their intervals under `ci`."""
+    by_name: dict[str, NoiseScale] = {name: getattr(scales, name) for name in SCALES}
+    return {
+        **{name: scale.value for name, scale in by_name.items()},
+        "ci": {name: [scale.low, scale.high] for name, scale in by_name.items()},
+        "reason": scales.clustered.reason,
+    }
+
+
+def read_scales(document: Mapping[str, Any]) -> NoiseScales:
+    """Return what `write_scales` wrote."""
+
+    def read(name: str) -> NoiseScale:
+        low, high = document["ci"][name]
+        return NoiseScale(document[name], low, high, document["reason"] if document[name] is None else None)
+
+    return NoiseScales(**{name: read(name) for name in SCALES})
 
 
 def _number(value: float | None) -> float:

@@ -25,19 +25,27 @@ from rollshape.gradients.variance import lag_products
 from rollshape.gradients.windows import Weights, Windows, stack_weights, sum_windows, summarize_windows
 from rollshape.probes.collect import Stream, estimate_advantages
 from rollshape.probes.subject import Estimator
+from rollshape.quick_jit import quick_jit
 
 CHUNK_BYTES = 1 << 22  # of traces and what is computed from them, held at once: they stay in the cache
 ROWS_BYTES = 1 << 29  # of mean gradients, one per environment, held at once
-BLOCK_STEPS = 64  # of an environment, whose mean gradient is computed at once
+BLOCK_STEPS, MOST_BLOCKS = 64, 16  # of an environment, whose mean gradient is computed at once; blocks per call
 
-Scores = Callable[[Any, Any], tuple[Trace, ...]]
+Scores = Callable[[Policy, Any, Any], tuple[Trace, ...]]
 
 
 class View:
-    """The scores of one network: a function of observations [n, T, …] and actions."""
+    """The scores of one network: a function of the policy, observations [n, T, …] and actions."""
 
-    def __init__(self, scores: Scores) -> None:
-        self.scores = scores
+    def __init__(self, scores: Scores, policy: Policy) -> None:
+        self._scores, self._policy = scores, policy
+
+    def reduce(self, function: Callable[..., Any], observation: Any, action: Any, *args: Any) -> Any:
+        """Return what a function computes of the scores and other arguments, as one program.
+
+        Arguments that are not arrays are constants of the program.
+        """
+        return _reduce(self._scores, function, self._policy, observation, action, args)
 
     def step_floats(self, stream: Stream) -> int:
         """Return how many numbers the scores of one step take."""
@@ -49,26 +57,31 @@ class View:
     def _one_step(self, stream: Stream) -> tuple[Trace, ...]:
         """Return the shapes of the scores of one step."""
         step = (np.asarray(x)[:1, :1] for x in (stream.observation, stream.action))
-        shapes: tuple[Trace, ...] = eqx.filter_eval_shape(self.scores, *step)
+        shapes: tuple[Trace, ...] = eqx.filter_eval_shape(self._scores, self._policy, *step)
         return shapes
 
 
 def policy_view(policy: Policy) -> View:
-    return View(partial(_policy_scores, policy))
+    return View(_policy_scores, policy)
 
 
 def critic_view(policy: Policy) -> View:
-    return View(partial(_value_scores, policy))
+    return View(_value_scores, policy)
 
 
-@eqx.filter_jit
 def _policy_scores(policy: Policy, observation: Array, action: Array) -> tuple[Trace, ...]:
     return policy_scores(policy.network, policy.distribution, observation, action)
 
 
-@eqx.filter_jit
 def _value_scores(policy: Policy, observation: Array, _: Array) -> tuple[Trace, ...]:
     return value_scores(policy.network, observation)
+
+
+@partial(quick_jit, jit=eqx.filter_jit)
+def _reduce(
+    scores: Scores, function: Callable[..., Any], policy: Policy, observation: Array, action: Array, args: Any
+) -> Any:
+    return function(scores(policy, observation, action), *args)
 
 
 def policy_weights(estimator: Estimator, stream: Stream, lengths: Sequence[int]) -> list[Weights]:
@@ -107,7 +120,7 @@ def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> l
         group = weights[first : first + at_once]
         lengths = tuple(w.num_steps for w in group)
         stack = stack_weights(group, steps)
-        parts = [sum_windows(scores, lengths, part) for scores, part in chunked_scores(view, stream, stack)]
+        parts = list(reduce_chunks(view, sum_windows, stream, stack, lengths))
         windows += summarize_windows(group, *(np.concatenate(part) for part in zip(*parts, strict=True)))
     return windows
 
@@ -115,45 +128,58 @@ def measure_windows(view: View, stream: Stream, weights: Sequence[Weights]) -> l
 def measure_lags(view: View, stream: Stream, weights: Weights) -> Floats:
     """Return ⟨g_t, g_{t+k}⟩ within windows of T steps, means over every environment's windows, [N, T]."""
     extra = 8 * weights.num_steps  # Gram blocks and their diagonals
-    parts = chunked_scores(view, stream, weights.windowed, extra=extra)
-    lags = [_lags(scores, part, weights.num_steps) for scores, part in parts]
+    lags = list(reduce_chunks(view, _lags, stream, weights.windowed, weights.num_steps, extra=extra))
     return np.concatenate(lags).astype(np.float64)
 
 
 def measure_step_norms(view: View, stream: Stream, weights: Weights) -> Floats:
     """Return the mean |g_t|² of every environment, [N]."""
-    norms = [_step_norms(scores, part) for scores, part in chunked_scores(view, stream, weights.windowed)]
-    return np.concatenate(norms).astype(np.float64)
+    return np.concatenate(list(reduce_chunks(view, _step_norms, stream, weights.windowed))).astype(np.float64)
 
 
 def measure_rows(view: View, stream: Stream, weights: Values) -> Values:
     """Return the mean gradient of every environment's steps, [N, P].
 
-    Many steps are the mean of blocks of 64: one program serves all lengths.
+    It is computed from sums over blocks of 64 steps, in groups of blocks: one program serves all lengths. Blocks and
+    groups are filled with steps of weight 0.
     """
-    size = weights.shape[-1]
-    if size > BLOCK_STEPS and size % BLOCK_STEPS == 0:
+    envs, size = weights.shape
+    num_blocks = -(-size // BLOCK_STEPS)
+    at_once = max(1, min(MOST_BLOCKS, CHUNK_BYTES // (8 * BLOCK_STEPS * view.step_floats(stream))))
 
-        def split(x: Any) -> Any:
-            return np.asarray(x)[:, :size].reshape(-1, BLOCK_STEPS, *x.shape[2:])
+    def split(x: Any, mode: Any) -> Any:
+        x = _pad(np.asarray(x)[:, :size], 1, num_blocks * BLOCK_STEPS, mode)
+        return x.reshape(envs * num_blocks, BLOCK_STEPS, *x.shape[2:])
 
-        blocks = stream._replace(observation=split(stream.observation), action=split(stream.action))
-        means: Values = (
-            measure_rows(view, blocks, split(weights)).reshape(len(weights), size // BLOCK_STEPS, -1).mean(1)
-        )
-        return means
-    return np.concatenate([_rows(scores, part) for scores, part in chunked_scores(view, stream, weights)])
+    modes = ("edge", "edge", "constant")
+    blocks = [split(x, mode) for x, mode in zip((stream.observation, stream.action, weights), modes, strict=True)]
+    sums = []
+    for first in range(0, envs * num_blocks, at_once):
+        group = (_pad(x[first : first + at_once], 0, at_once, mode) for x, mode in zip(blocks, modes, strict=True))
+        sums.append(np.asarray(view.reduce(_sums, *group)))
+    means: Values = np.concatenate(sums)[: envs * num_blocks].reshape(envs, num_blocks, -1).sum(1) / np.float32(size)
+    return means
 
 
-def chunked_scores(view: View, stream: Stream, *weights: Values, extra: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Yield (scores, weights …) of one chunk of environments after the other, for the S steps of weights [N, …, S].
+def _pad(x: Values, axis: int, size: int, mode: Any) -> Values:
+    """Return x with `size` entries along an axis; x itself if it has as many, because observations may be large."""
+    if x.shape[axis] == size:
+        return x
+    return np.pad(x, [(0, size - n if i == axis else 0) for i, n in enumerate(x.shape)], mode=mode)
+
+
+def reduce_chunks(
+    view: View, function: Callable[..., Any], stream: Stream, weights: Values, *constants: Any, extra: int = 0
+) -> Iterator[Any]:
+    """Yield what a function computes of the scores and weights [N, …, S] of one chunk of environments after the other.
 
     Slices are taken in NumPy: every JAX slice compiles a program.
     """
     observation, action = np.asarray(stream.observation), np.asarray(stream.action)
-    size = weights[0].shape[-1]
+    size = weights.shape[-1]
     for part in chunks(view, stream, extra):
-        yield view.scores(observation[part, :size], action[part, :size]), *(w[part] for w in weights)
+        result = view.reduce(function, observation[part, :size], action[part, :size], weights[part], *constants)
+        yield jax.tree.map(np.asarray, result)
 
 
 def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
@@ -164,19 +190,17 @@ def chunks(view: View, stream: Stream, extra: int = 0) -> list[slice]:
     return [slice(first, first + size) for first in range(0, envs, size)]
 
 
-@jax.jit
-def _rows(scores: Traces, weights: Array) -> Array:
-    return rows(scale_traces(scores, weights))
+def _sums(scores: Traces, weights: Array) -> Array:
+    return rows(scale_traces(scores, weights)) * weights.shape[1]
 
 
-@jax.jit
 def _step_norms(scores: Traces, weights: Array) -> Array:
     return step_norms(scale_traces(scores, weights)).mean(1)
 
 
-@partial(jax.jit, static_argnums=2)
 def _lags(scores: Traces, weights: Array, num_steps: int) -> Array:
     """Return the lag products of every environment, [n, T]."""
     envs, steps = weights.shape
     windows = reshape_traces(scale_traces(scores, weights), 2, (envs * (steps // num_steps), num_steps))
-    return lag_products(gram_blocks(windows)).reshape(envs, -1, num_steps).mean(1)
+    lags: Array = lag_products(gram_blocks(windows)).reshape(envs, -1, num_steps).mean(1)
+    return lags

@@ -6,6 +6,7 @@ import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,14 +61,25 @@ def color_cycle(count: int) -> list[str]:
     return [to_hex(colormaps["turbo"](0.08 + 0.84 * i / (count - 1))) for i in range(count)]
 
 
+@cache
+def figure_class() -> type[Figure]:
+    """Return the class of all figures: notebooks display them, also if pyplot is not imported."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            return png_bytes(self)
+
+    return NotebookFigure
+
+
 @contextmanager
 def new_figure(name: str, size: tuple[float, float]) -> Iterator[Figure]:
     """Open an empty figure in the shared style; its SVG ids are derived from the name, so that they repeat."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
-        yield Figure(figsize=size, layout="constrained")
+        yield figure_class()(figsize=size, layout="constrained")
 
 
 def error_bars(estimates: Sequence[WithInterval]) -> NDArray[np.float64]:
@@ -85,9 +97,7 @@ def bar_heights(estimates: Sequence[WithInterval]) -> dict[str, Any]:
 
 def probe_figure(probe: Header, title: str, uncertainty: str, size: tuple[float, float] = (8.0, 5.0)) -> Figure:
     """Return an empty figure of a probe with its title; below it the kind of uncertainty and the command."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    figure = figure_class()(figsize=size, dpi=120, layout="constrained")
     figure.suptitle(f"{title}\n{Path(probe.run_dir).name}, update {probe.update:,}", fontsize=11)
     command = "\n".join(textwrap.wrap(probe.command, int(size[0] * 14)))
     figure.supxlabel(f"{uncertainty}\n{command}", fontsize=7, color=GRAY)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from rollshape.errors import RequestError
-from rollshape.geometry.calls import check_arguments
+from rollshape.geometry.calls import check_arguments, check_names
 from rollshape.geometry.divisors import divisors
+from rollshape.geometry.fields import field_table
 from rollshape.probes.collect import Source, estimate_advantages, open_source
 from rollshape.probes.context import OnProgress, ProbeContext, draw_key, tail_steps, window_lengths
 from rollshape.probes.measure import measure_rows, policy_view
@@ -24,7 +25,13 @@ DIRECTION_STEPS, DIRECTION_ENVS = 512, 128  # at most, to measure the gradient's
 
 @overload
 def probe(
-    run: RunOrPath, checkpoint: Literal["all"], *, on_progress: OnProgress = ..., trust: bool = ..., **options: Any
+    run: RunOrPath,
+    checkpoint: Literal["all"],
+    *,
+    on_progress: OnProgress = ...,
+    trust: bool = ...,
+    env: Any = ...,
+    **options: Any,
 ) -> list[Probe]: ...
 @overload
 def probe(
@@ -33,6 +40,7 @@ def probe(
     *,
     on_progress: OnProgress = ...,
     trust: bool = ...,
+    env: Any = ...,
     **options: Any,
 ) -> Probe: ...
 @check_arguments
@@ -42,6 +50,7 @@ def probe(
     *,
     on_progress: OnProgress = lambda _: None,
     trust: bool = False,
+    env: Any = None,
     **options: Any,
 ) -> Probe | list[Probe]:
     """Measure a run at one of its checkpoints, or at all of them.
@@ -51,9 +60,11 @@ def probe(
         checkpoint: the update after which to measure, "latest" or "all".
         on_progress: called with a short description of every step of the work.
         trust: open a run whose environment is in a module that is not installed, which executes the module.
+        env: the run's environment, if it was given to `train` as an object that is not in a module.
         **options: fields of `ProbeRequest`.
     """
-    with ProbedRun(run, trust=trust) as probed:
+    check_names("probe", options, field_table(ProbeRequest), probe)
+    with ProbedRun(run, trust=trust, env=env) as probed:
         updates = _select_updates(probed, checkpoint)
         request = check_request(options, probed.plan.rollout_size, probed.spec.seed)
         horizon = _measure_horizon(probed, request, on_progress)

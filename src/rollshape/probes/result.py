@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rollshape.errors import RequestError, did_you_mean
+from rollshape.formatting import short_repr
+from rollshape.geometry.calls import check_arguments
 from rollshape.gradients.bias import Bias
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.minibatch import MinibatchPoint
@@ -16,6 +19,7 @@ from rollshape.gradients.surface import Point
 from rollshape.gradients.variance import Variance
 from rollshape.probes.documents import to_plain
 from rollshape.probes.files import save
+from rollshape.probes.notebook import to_html
 from rollshape.probes.quantities import QUANTITIES
 from rollshape.probes.quantities.cosine_maps import CosineMap
 from rollshape.probes.quantities.cosines import Cosines
@@ -44,6 +48,11 @@ class ProbeResult(ABC):
     def quantities(self) -> Sequence[Quantity[Any, Any]]:
         """The quantities in the order in which they are presented."""
 
+    @property
+    def main_figure(self) -> str:
+        """Name of the figure that `plot` returns by default."""
+        return "surface"
+
     def header(self) -> dict[str, Any]:
         """Return the entries of the document that belong to no quantity."""
         return {name: getattr(self, name) for name in ("run_dir", "update", "timesteps", "command")}
@@ -67,6 +76,28 @@ class ProbeResult(ABC):
         """Yield (name, matplotlib figure)."""
         for quantity in self.quantities:
             yield from quantity.figures(self).items()
+
+    @check_arguments
+    def plot(self, name: str | None = None) -> Figure:
+        """Return one of the probe's figures, by default the first: the predicted error of every shape.
+
+        Its title names the run, and the line below it the kind of uncertainty and the command that repeats the probe.
+        """
+        names = []
+        for label, figure in self.figures():
+            if label == (name or self.main_figure):
+                return figure
+            names.append(label)
+        raise RequestError(
+            "argument",
+            f"This probe has no figure {short_repr(name or self.main_figure)}.",
+            f"{did_you_mean(name or '', names)}It has {', '.join(names) or 'none'}.",
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {"run": self.run_dir, "after": f"{self.update:,} updates, {self.timesteps:,} timesteps"}
+        title = f"Probe of {Path(self.run_dir).name}"
+        return to_html(title, facts, self.sentences(), {"predicted gradient error by shape": self.plot()})
 
     def save(self, *, figures: bool = True) -> Path:
         """Write probe.json and figures to RUN_DIR/probes/UPDATE, replacing a probe of the same update."""

@@ -37,6 +37,10 @@ class RewardProbe(ProbeResult):
         return REWARD_QUANTITIES
 
     @property
+    def main_figure(self) -> str:
+        return "reward_gradient"
+
+    @property
     def best(self) -> RewardGradient:
         """The split with the smallest error of one gradient step."""
         return min(self.surface, key=lambda point: point.mse)
@@ -74,9 +78,10 @@ def probe_rewards(
     seed: Annotated[int | None, SEED] = None,
     draws: Annotated[int, Range(2, 1_000_000)] = DRAWS,
     trust: bool = False,
+    env: Any = None,
 ) -> RewardProbe:
     """Measure the reward network of an RRD run: few long or many short subsequences, and the rewards of an episode."""
-    with ProbedRun(run, trust=trust) as probed:
+    with ProbedRun(run, trust=trust, env=env) as probed:
         update = probed.find_update(None if checkpoint == "latest" else checkpoint)
         spec, replay = probed.spec, probed.plan.replay
         size = replay.rrd_batch_size if replay else 0

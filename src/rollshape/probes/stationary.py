@@ -12,6 +12,7 @@ from jax import Array
 
 from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, step_and_reset
+from rollshape.quick_jit import quick_jit
 
 BURN_IN = (2, 3)  # in episode lengths: at least, and less than
 GROUP_ENVS = 128  # environments that are collected side by side
@@ -27,7 +28,7 @@ def step_environments(env: FunctionalEnv, policy: Policy, episodes: Episode, key
     return following
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit, is_long=True)
 def stationary(env: FunctionalEnv, policy: Policy, num_envs: int, key: Array, burn_in: Array) -> tuple[Episode, Array]:
     """Return the episodes [N] of fresh environments after a burn-in, and the length of the longest episode played.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,12 +24,11 @@ from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint as checkpoints
 from rollshape.training.driver import Driver, RunState
-from rollshape.training.run import Run
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.setup import new_driver, trusted_spec, use_compilation_cache
 from rollshape.training.spec import Spec
 
-RunOrPath = Run | str | Path
+RunOrPath = str | os.PathLike[str]  # a Run is a path, too
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,11 @@ class Checkpoint:
 class ProbedRun:
     """A run directory opened for measurement. The run is planned once, and each checkpoint is loaded once."""
 
-    def __init__(self, run: RunOrPath, *, trust: bool = False) -> None:
+    def __init__(self, run: RunOrPath, *, trust: bool = False, env: Any = None) -> None:
         use_compilation_cache()
-        self.path = run.path if isinstance(run, Run) else output_directory(run)
+        self.path = output_directory(os.fspath(run))
         self._directory = RunDirectory(self.path)
-        self.spec = trusted_spec(self._directory, trust or isinstance(run, Run))
+        self.spec = trusted_spec(self._directory, trust, env)
         self._checkpoints: dict[int, Checkpoint] = {}
 
     def __enter__(self) -> ProbedRun:

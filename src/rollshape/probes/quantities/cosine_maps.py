@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from rollshape.gradients.cosine import cosines
-from rollshape.gradients.gram import gram, reshape_traces, scale_traces
+from rollshape.gradients.gram import Traces, gram, reshape_traces, scale_traces, step_norms
 from rollshape.gradients.intervals import Floats
 from rollshape.probes.batches import draw_windows
 from rollshape.probes.collect import Stream, estimate_advantages
@@ -77,19 +78,25 @@ def measure(context: ProbeContext) -> list[CosineMap]:
     """Compute the cosines of batch 0 with all batches at both shapes, from the same environments."""
     longest, num_windows = max(steps for _, steps in SHAPES), NUM_BATCHES * max(envs for envs, _ in SHAPES)
     streams = [stream for _, stream in draw_windows(context.source, longest, num_windows, context.key("pictures"))]
-    stream = Stream(*(jnp.concatenate(parts) for parts in zip(*streams, strict=True)))
-    observation, action = np.asarray(stream.observation), np.asarray(stream.action)
+    columns: Any = (np.concatenate(parts) for parts in zip(*streams, strict=True))
+    stream = Stream(*columns)
     maps = []
     for envs, steps in SHAPES:
         count = NUM_BATCHES * envs
-        advantage = estimate_advantages(context.checkpoint.estimator, stream, steps)[0][:count, :steps]
-        scores = context.view.scores(observation[:count, :steps], action[:count, :steps])
-        gradients = reshape_traces(scale_traces(scores, jnp.asarray(advantage)), 2, (NUM_BATCHES, envs * steps))
-        batches = [tuple(jax.tree.map(lambda x, k=k: x[k], trace) for trace in gradients) for k in range(NUM_BATCHES)]
-        squares = [np.diag(gram(batch, batch)) for batch in batches]
-        cosine = [cosines(gram(batches[0], b), squares[0], square) for b, square in zip(batches, squares, strict=True)]
+        advantage = estimate_advantages(context.checkpoint.estimator, stream, steps)[0]
+        columns = (x[:count, :steps] for x in (stream.observation, stream.action, advantage))
+        products, squares = (np.asarray(x) for x in context.view.reduce(_products, *columns))
+        cosine = [cosines(product, squares[0], square) for product, square in zip(products, squares, strict=True)]
         maps.append(new_cosine_map(envs, steps, np.stack(cosine)))
     return maps
+
+
+def _products(scores: Traces, advantage: Array) -> tuple[Array, Array]:
+    """Return the inner products [K, N·T, N·T] of the steps of batch 0 with those of every batch, and their squared
+    norms [K, N·T], from scores [K·N, T, …]."""
+    gradients = reshape_traces(scale_traces(scores, advantage), 2, (NUM_BATCHES, advantage.size // NUM_BATCHES))
+    batches = [tuple(jax.tree.map(lambda x, k=k: x[k], trace) for trace in gradients) for k in range(NUM_BATCHES)]
+    return jnp.stack([gram(batches[0], batch) for batch in batches]), step_norms(gradients)
 
 
 def to_dict(probe: Probe) -> dict[str, Any]:
@@ -138,9 +145,9 @@ def draw_cosine_maps(figure: Any, maps: Sequence[CosineMap]) -> None:
         edges = np.arange(steps, cosine_map.num_envs * steps, steps) - 0.5
         for k, axis in enumerate(row):
             image = axis.imshow(cosine[k], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
-            for edge in edges:
-                axis.axhline(edge, color="black", linewidth=0.3)
-                axis.axvline(edge, color="black", linewidth=0.3)
+            last = cosine.shape[-1] - 0.5
+            axis.hlines(edges, -0.5, last, color="black", linewidth=0.3)  # one artist for all lines
+            axis.vlines(edges, -0.5, last, color="black", linewidth=0.3)
             axis.grid(False)
             axis.set(xticks=[], yticks=[])
             axis.set_title(f"with batch {k}", fontsize=8)

@@ -12,9 +12,8 @@ from rollshape.gradients.intervals import Bootstrap, Estimate
 from rollshape.gradients.noise_scale import NoiseScales, noise_scales
 from rollshape.gradients.surface import Point, surface
 from rollshape.probes.collect import Stream, estimate_advantages
-from rollshape.probes.documents import read_estimates, write_estimates
+from rollshape.probes.documents import read_estimates, read_scales, write_estimates
 from rollshape.probes.measure import critic_view, critic_weights, measure_step_norms, measure_windows
-from rollshape.probes.quantities.noise_scale import read_scales
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.subject import Estimator
 from rollshape.probes.text import TextTable, format_cells

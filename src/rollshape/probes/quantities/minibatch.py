@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from rollshape.formatting import format_number
@@ -63,8 +62,9 @@ def minibatch_table(
 def _point_values(variance: Variance) -> Components:
     """Return the estimates without their intervals."""
     names = (name for name in Components._fields if name != "autocorrelation")
-    values = {name: jnp.asarray(getattr(variance, name).value) for name in names}
-    return Components(**values, autocorrelation=jnp.asarray([lag.value for lag in variance.autocorrelation]))
+    values: dict[str, Any] = {name: getattr(variance, name).value for name in names}
+    values["autocorrelation"] = np.array([lag.value for lag in variance.autocorrelation])
+    return Components(**values)
 
 
 def _mean_point(points: list[MinibatchPoint]) -> MinibatchPoint:

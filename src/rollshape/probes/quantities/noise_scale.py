@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from rollshape.gradients.noise_scale import NoiseScale, NoiseScales, noise_scales
+from rollshape.probes.documents import read_scales, write_scales
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.text import CI, TextTable
 
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
     from rollshape.probes.result import Probe
-
-FIELDS = tuple(field.name for field in fields(NoiseScales))
 
 
 def measure(context: ProbeContext) -> NoiseScales:
@@ -33,23 +31,6 @@ def to_dict(probe: Probe) -> dict[str, Any]:
 
 def from_dict(document: Mapping[str, Any]) -> NoiseScales:
     return read_scales(document["noise_scale"])
-
-
-def write_scales(scales: NoiseScales) -> dict[str, Any]:
-    by_name: dict[str, NoiseScale] = {name: getattr(scales, name) for name in FIELDS}
-    return {
-        **{name: scale.value for name, scale in by_name.items()},
-        "ci": {name: [scale.low, scale.high] for name, scale in by_name.items()},
-        "reason": scales.clustered.reason,
-    }
-
-
-def read_scales(document: Mapping[str, Any]) -> NoiseScales:
-    def read(name: str) -> NoiseScale:
-        low, high = document["ci"][name]
-        return NoiseScale(document[name], low, high, document["reason"] if document[name] is None else None)
-
-    return NoiseScales(**{name: read(name) for name in FIELDS})
 
 
 def sentences(probe: Probe) -> list[str]:

@@ -34,6 +34,7 @@ from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import stationary_states
 from rollshape.probes.subject import Checkpoint, Estimator
 from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
+from rollshape.quick_jit import quick_jit
 from rollshape.training.driver import histogram_entropy, phase_histogram
 from rollshape.training.rollout import collect_with_policy
 
@@ -102,26 +103,36 @@ class Window(NamedTuple):
 
 def measure(context: ProbeContext) -> ResetPhase:
     context.on_progress("phases after a common reset")
-    return measure_reset_phase(context.checkpoint, seed=context.seed)
+    return measure_reset_phase(context.checkpoint, seed=context.seed, settled=context.settled)
 
 
 def measure_reset_phase(
-    checkpoint: Checkpoint, *, num_envs: int = ENVS, num_phases: int = PHASES, seed: int = 0
+    checkpoint: Checkpoint,
+    *,
+    num_envs: int = ENVS,
+    num_phases: int = PHASES,
+    seed: int = 0,
+    settled: Episode | None = None,
 ) -> ResetPhase:
-    """Measure at most `num_phases` updates, evenly spaced over one horizon after a common reset."""
+    """Measure at most `num_phases` updates, evenly spaced over one horizon after a common reset.
+
+    The staggered batch starts from `settled` states, or from fresh ones of the stationary distribution.
+    """
     plan, env, policy = checkpoint.plan, checkpoint.env, checkpoint.policy
     if not isinstance(env, FunctionalEnv):
         reason = f"{checkpoint.spec.env} runs on the host, where the probe does not reset environments together"
         return ResetPhase(plan.num_envs, plan.num_steps, env.horizon, (), reason=reason)
     play = partial(_play, env, checkpoint.estimator, plan.num_steps, policy, checkpoint.reward_moments)
-    burn_key, reset_key, staggered_key, phase_key, run_key = jax.random.split(jax.random.key(seed), 5)
-    settled = stationary_states(env, policy, num_envs, burn_key, env.horizon)
+    keys = (jax.random.fold_in(jax.random.key(seed), i) for i in range(5))
+    burn_key, reset_key, staggered_key, phase_key, run_key = keys
+    settled = settled or stationary_states(env, policy, num_envs, burn_key, env.horizon)
+    settled = jax.tree.map(lambda x: np.asarray(x)[:num_envs], settled)
     staggered = play(settled, staggered_key)[1]
     updates = max(1, -(-env.horizon // plan.num_steps))
     selected = sorted({1 + i * updates // min(num_phases, updates) for i in range(min(num_phases, updates))})
 
     def windows() -> Iterator[tuple[int, Window]]:
-        episodes = jax.vmap(partial(start, env))(jax.random.split(reset_key, num_envs))
+        episodes = _reset(env, num_envs, reset_key)
         for update in range(1, selected[-1] + 1):
             episodes, window = play(episodes, jax.random.fold_in(phase_key, update))
             if update in selected:
@@ -130,20 +141,23 @@ def measure_reset_phase(
     return compare_phases(checkpoint, windows(), staggered, run_histogram(play, checkpoint, num_envs, run_key))
 
 
-def run_histogram(play: Any, checkpoint: Checkpoint, num_envs: int, key: Array) -> Floats:
-    """Return the phases of the run's next rollout: of as many environments as the program has, the run's repeated."""
+def run_histogram(play: Any, checkpoint: Checkpoint, num_envs: int, key: Array) -> tuple[Floats, float]:
+    """Return the histogram and entropy of the phases of the run's next rollout.
+
+    It is played in as many environments as the program has: the run's own, repeated.
+    """
     count, states = checkpoint.plan.num_envs, checkpoint.episodes
     if count <= num_envs:
         states = jax.tree.map(lambda x: jax.device_put(np.resize(np.asarray(x), (num_envs, *x.shape[1:]))), states)
     _, rollout = play(states, key)
-    return _histogram(rollout.steps[:count], checkpoint.env.horizon)
+    return _histogram(np.asarray(rollout.steps)[:count], checkpoint.env.horizon)
 
 
 def compare_phases(
     checkpoint: Checkpoint,
     windows: Iterable[tuple[int, Window]],
     staggered: Window,
-    run_histogram: Floats | None,
+    run_histogram: tuple[Floats, float] | None,
 ) -> ResetPhase:
     """Compare windows after a common reset, given with their updates, with a staggered one of as many environments."""
     plan, horizon, policy = checkpoint.plan, checkpoint.env.horizon, checkpoint.policy
@@ -153,7 +167,7 @@ def compare_phases(
         rows, differences = (np.asarray(x, np.float64) for x in _grams(policy, window, staggered))
         grams.append(differences)
         variance = float(np.trace(rows) / len(rows) - squared_norm(rows)) / plan.num_envs
-        entropy = float(histogram_entropy(phase_histogram(window.steps, horizon, window.steps >= 0)))
+        entropy = _histogram(window.steps, horizon)[1]
         phases.append(
             Phase(update, (update - 1) * plan.num_steps, estimate_squared_norm(differences), variance, entropy)
         )
@@ -169,21 +183,35 @@ def compare_phases(
         within=within,
         staggered_variance=Estimate(*(scale * x for x in (total.value, total.low, total.high))),
         envs_of_balance=within * plan.num_envs / between.value if between.low > 0 else None,
-        staggered_histogram=_shares(_histogram(staggered.steps, horizon)),
-        run_histogram=None if run_histogram is None else _shares(run_histogram),
-        run_entropy=None if run_histogram is None else float(histogram_entropy(jnp.asarray(run_histogram))),
+        staggered_histogram=_shares(_histogram(staggered.steps, horizon)[0]),
+        run_histogram=None if run_histogram is None else _shares(run_histogram[0]),
+        run_entropy=None if run_histogram is None else run_histogram[1],
     )
 
 
-def _histogram(steps: Array, horizon: int) -> Floats:
-    return np.asarray(phase_histogram(steps, horizon, steps >= 0))
+def _histogram(steps: Any, horizon: int) -> tuple[Floats, float]:
+    """Return the counts of the phases of steps [N, T], and their entropy."""
+    counts, entropy = _phases(steps, horizon)
+    return np.asarray(counts), float(entropy)
+
+
+@partial(quick_jit, static_argnums=1)
+def _phases(steps: Array, horizon: int) -> tuple[Array, Array]:
+    counts = phase_histogram(steps, horizon, steps >= 0)
+    return counts, histogram_entropy(counts)
+
+
+@partial(quick_jit, jit=eqx.filter_jit)
+def _reset(env: FunctionalEnv, num_envs: int, key: Array) -> Episode:
+    fresh: Episode = jax.vmap(partial(start, env))(jax.random.split(key, num_envs))
+    return fresh
 
 
 def _shares(counts: Floats) -> tuple[float, ...]:
     return tuple(float(x) for x in counts / counts.sum())
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit)
 def _play(
     env: FunctionalEnv, estimator: Estimator, num_steps: int, policy: Policy, reward_moments: Moments | None,
     episodes: Episode, key: Array,
@@ -205,7 +233,7 @@ def new_window(estimator: Estimator, rollout: Rollout) -> Window:
     return Window(*(jnp.swapaxes(column, 0, 1) for column in columns))
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit)
 def _grams(policy: Policy, window: Window, staggered: Window) -> tuple[Array, Array]:
     """Return the Gram matrices [N, N] of the window's rows, and of these minus the staggered ones."""
     rows, others = (

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from rollshape.agents.distributions import sample
 from rollshape.agents.normalizer import Moments, scale_reward
@@ -39,6 +40,7 @@ from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import stationary_states
 from rollshape.probes.subject import Checkpoint
 from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
+from rollshape.quick_jit import quick_jit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +78,7 @@ class StepNoises:
 
 def measure(context: ProbeContext) -> StepNoises:
     context.on_progress("errors of single steps")
-    return measure_step_noises(context.checkpoint, seed=context.seed)
+    return measure_step_noises(context.checkpoint, seed=context.seed, settled=context.settled)
 
 
 def measure_step_noises(
@@ -87,8 +89,10 @@ def measure_step_noises(
     num_continuations: int = CONTINUATIONS,
     horizon: int | None = None,
     seed: int = 0,
+    settled: Episode | None = None,
 ) -> StepNoises:
-    """Measure a checkpoint. By default the `horizon` is long enough that V has a weight of at most 1 %."""
+    """Measure a checkpoint, by default from fresh states of the stationary distribution, and with a `horizon` that is
+    long enough that V has a weight of at most 1 %."""
     env, policy, estimator, steps = checkpoint.env, checkpoint.policy, checkpoint.estimator, checkpoint.plan.num_steps
     if not isinstance(env, FunctionalEnv):
         reason = f"{checkpoint.spec.env} runs on the host: its states cannot be branched"
@@ -97,22 +101,21 @@ def measure_step_noises(
         reason = "the advantage of a step depends on earlier rewards, which branching does not vary"
         return StepNoises(num_states, num_actions, num_continuations, steps, 0, 0.0, None, reason)
     length = max(horizon or _default_horizon(estimator.gamma, env), steps)
-    burn_key, action_key, position_key, play_key = jax.random.split(jax.random.key(seed), 4)
-    episodes = stationary_states(env, policy, num_states, burn_key, env.horizon)
-    observations = jnp.repeat(policy.normalize(episodes.observation)[:, None], num_actions, 1)
-    actions = sample(policy.distribution, action_key, policy.network(observations)[0])
-    steps_left = jax.random.randint(position_key, (num_states,), 1, steps + 1)
+    burn_key, branch_key, play_key = (jax.random.fold_in(jax.random.key(seed), i) for i in range(3))
+    episodes = settled or stationary_states(env, policy, num_states, burn_key, env.horizon)
+    observations, actions, steps_left = _branch(policy, episodes.observation, num_actions, steps, branch_key)
     returns_of = _Returns(estimator.gamma, estimator.gae_lambda, estimator.has_critic, length)
     play = partial(_play, env, returns_of, num_continuations, policy, checkpoint.reward_moments)
     chunk = max(d for d in divisors(num_states) if d * num_actions * num_continuations <= max(BRANCHES, d))
     parts = []
     for first in range(0, num_states, chunk):
-        some = jax.tree.map(lambda x, first=first: x[first : first + chunk], (episodes, actions, steps_left))
+        columns = (episodes, actions, steps_left)
+        some = jax.tree.map(lambda x, first=first: np.asarray(x)[first : first + chunk], columns)
         parts.append(play(some[0], some[1], some[2], jax.random.fold_in(play_key, first)))
     estimates, returns, unfinished = (np.concatenate([np.asarray(p[i], np.float64) for p in parts]) for i in range(3))
     if estimator.centers_advantages:
         estimates -= estimates.mean()
-    weights = (jnp.asarray(x, jnp.float32) for x in (true_weights(returns), estimates.mean(2)))
+    weights = (np.asarray(x, np.float32) for x in (true_weights(returns), estimates.mean(2)))
     norms, true_gram, cross_gram = _products(policy, observations, actions, *weights)
     return StepNoises(
         num_states,
@@ -125,14 +128,27 @@ def measure_step_noises(
     )
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit)
+def _branch(
+    policy: Policy, observation: Array, num_actions: int, num_steps: int, key: Array
+) -> tuple[Array, Array, Array]:
+    """Return observations as the network reads them and actions, [S, A, …], and how many steps are left of a window of
+    T at a random position, [S]."""
+    action_key, position_key = jax.random.split(key)
+    observations = jnp.repeat(policy.normalize(observation)[:, None], num_actions, 1)
+    actions = sample(policy.distribution, action_key, policy.network(observations)[0])
+    return observations, actions, jax.random.randint(position_key, (len(observation),), 1, num_steps + 1)
+
+
+@partial(quick_jit, jit=eqx.filter_jit)
 def _products(
-    policy: Policy, observations: Array, actions: Array, true: Array, estimated: Array
+    policy: Policy, observations: Array, actions: Array, true: ArrayLike, estimated: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Return |ψ|² [S, A], and the Gram matrices [S, S] of rows by the true weights with themselves and with rows by the
     estimated ones."""
     network, distribution = policy.network, policy.distribution
-    rows, others = (policy_rows(network, distribution, observations, actions, w) for w in (true, estimated))
+    weights = (jnp.asarray(true), jnp.asarray(estimated))
+    rows, others = (policy_rows(network, distribution, observations, actions, w) for w in weights)
     norms = policy_score_norms(network, distribution, observations, actions)
     return norms, gram.row_gram(rows), gram.row_gram(rows, others)
 
@@ -163,7 +179,7 @@ class _Branches(NamedTuple):
     total: Array
 
 
-@eqx.filter_jit
+@partial(quick_jit, jit=eqx.filter_jit)
 def _play(
     env: FunctionalEnv, returns: _Returns, continuations: int, policy: Policy, reward_moments: Moments | None,
     episodes: Episode, actions: Array, steps_left: Array, key: Array,
