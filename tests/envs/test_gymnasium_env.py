@@ -253,7 +253,7 @@ def test_ids_and_time_limits() -> None:
     assert {name: kind(name) for name in ("CartPole-v1", "gymnax:X", "tabular:X")} == dict.fromkeys(
         ("CartPole-v1", "gymnax:X", "tabular:X"), "functional"
     )
-    for name in ("gymnasium:CartPole-v1", "envpool:CartPole-v1", "RollshapeWalk-v0", "module:Thing-v0"):
+    for name in ("gymnasium:CartPole-v1", "envpool:CartPole-v1", "RollshapeWalk-v0", "toy_envs:RollshapeWalk-v0"):
         assert kind(name) == "host"
     assert make_host("toy_envs:RollshapeWalk-v0", 1).max_steps == LIMIT
     assert make_host("RollshapeWalk-v0", 1, max_episode_steps=9).max_steps == 9

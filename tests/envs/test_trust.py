@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rollshape.envs.trust import check_module, env_module
+from rollshape.envs.modules import split_module
+from rollshape.envs.trust import check_module
 from rollshape.errors import RequestError
 
 
@@ -18,7 +19,7 @@ from rollshape.errors import RequestError
     ],
 )  # fmt: skip
 def test_the_module_of_an_id(env_id: str, module: str | None) -> None:
-    assert env_module(env_id) == module
+    assert split_module(env_id)[0] == module
 
 
 def test_only_installed_or_imported_modules_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, Literal
 
 import gymnasium
@@ -21,6 +20,8 @@ from numpy.typing import NDArray
 from rollshape.envs.failures import SubEnvError, creation_errors, format_exception
 from rollshape.envs.gymnasium_spaces import encode_observation, encode_observations
 from rollshape.envs.host import Flags, HostStep, Snapshot, SpaceEnv, Values, env_seeds, read_success
+from rollshape.envs.modules import load_module, split_module
+from rollshape.envs.objects import find_factory, find_object, given_object, is_functional, provide
 from rollshape.errors import RequestError, did_you_mean
 from rollshape.processes import safe_child_path
 
@@ -249,9 +250,14 @@ def _autoreset_mode(vector: VectorEnv[Any, Any, Any], name: str) -> AutoresetMod
 
 def make_one(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
     """Create one environment; unknown ids, missing extras and invalid options are RequestErrors."""
+    _import_module(name)
     with warnings.catch_warnings(), creation_errors(name):
         warnings.simplefilter("ignore")  # using an old version is the user's choice
+        factory = find_factory(name)
         try:
+            if factory is not None:
+                env: gymnasium.Env[Any, Any] = factory(**options)
+                return env
             return gymnasium.make(name, disable_env_checker=True, **options)
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
             raise _creation_error(name, error) from None
@@ -286,9 +292,10 @@ def make_gymnasium(
             "Use sync, async or vector_entry_point.",
         )
     first = make_one(name, **options)
-    spec = first.spec
+    max_steps = _time_limit(first)
     first.close()
-    functions = [partial(_make_recording_env, name, registered_spec, i, options) for i in range(num_envs)]
+    given = given_object(name)
+    functions = [partial(_make_recording_env, name, registered_spec, given, i, options) for i in range(num_envs)]
 
     def create(function: Callable[[], RecordingEnv]) -> RecordingEnv:
         env = function()
@@ -301,11 +308,26 @@ def make_gymnasium(
             if vectorization_mode == "sync"
             else AsyncVectorEnv(functions, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP)
         )
-    return GymnasiumEnv(vector, name, spec.max_episode_steps if spec else None)
+    return GymnasiumEnv(vector, name, max_steps)
 
 
-def _make_recording_env(name: str, spec: EnvSpec | None, index: int, options: dict[str, Any]) -> RecordingEnv:
-    """Create one of the N environments; a subprocess may have to register its id first."""
+def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:
+    """Return the time limit of an environment's spec, or of its wrapper if it has no spec."""
+    if env.spec is not None:
+        return env.spec.max_episode_steps
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return int(env._max_episode_steps)
+        env = env.env
+    return None
+
+
+def _make_recording_env(
+    name: str, spec: EnvSpec | None, given: Any, index: int, options: dict[str, Any]
+) -> RecordingEnv:
+    """Create one of the N environments; a subprocess may have to register its id or its object first."""
+    if given is not None:
+        provide(name, given)
     if spec is not None and name not in gymnasium.registry:
         gymnasium.registry[name] = spec
     return RecordingEnv(make_one(name, **options), index)
@@ -322,14 +344,20 @@ def _make_vector(name: str, num_envs: int, **options: Any) -> VectorEnv[Any, Any
 
 def _find_spec(name: str) -> EnvSpec | None:
     """Return the registered spec of an id; `module:id` imports the module first, which registers it."""
-    module, _, rest = name.rpartition(":")
-    if module:
-        with creation_errors(name):
-            try:
-                import_module(module)
-            except ModuleNotFoundError as error:
-                raise _creation_error(name, error) from None
-    return gymnasium.registry.get(rest)
+    _import_module(name)
+    if is_functional(find_object(name)):
+        raise RequestError(
+            "environment",
+            f"{name} is a functional environment, which does not run on the host.",
+            "Leave out --isolate-env.",
+        )
+    return gymnasium.registry.get(split_module(name)[1])
+
+
+def _import_module(name: str) -> None:
+    module, _ = split_module(name)
+    if module is not None:
+        load_module(module, name)
 
 
 def _creation_error(name: str, error: Exception) -> RequestError:

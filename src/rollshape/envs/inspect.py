@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 POOL, STEPS = 16, 4
 SECONDS = 2.0
-LIBRARY_BYTES = {"gymnax": 165_000_000, "envpool": 110_000_000}  # measured; gymnax imports pandas and matplotlib
+LIBRARY_BYTES = {  # measured; gymnax imports pandas and matplotlib
+    "gymnax": 165_000_000, "envpool": 110_000_000, "brax": 270_000_000, "playground": 240_000_000,
+}  # fmt: skip
 
 
 def inspect_environment(env_id: str) -> dict[str, Any]:

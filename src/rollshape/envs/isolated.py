@@ -25,6 +25,7 @@ from rollshape.envs.failures import EnvironmentCrash, EnvironmentFailure
 from rollshape.envs.frames import Arrays, Frame, Receiver, send_frame, unpack_json
 from rollshape.envs.guard import CallGuard, CallTimeout
 from rollshape.envs.host import Flags, HostEnv, HostStep, Snapshot, Values
+from rollshape.envs.objects import given_object
 from rollshape.envs.spaces import Action, Continuous, Discrete, MultiDiscrete, Observation
 from rollshape.errors import RequestError, RollshapeError
 
@@ -177,13 +178,13 @@ def inspect_isolated(env_id: str, options: Mapping[str, Any], access: EnvAccess)
 
 
 def _pack(env_id: str, num_envs: int, options: Mapping[str, Any]) -> Arrays:
-    """Return what the process needs to create the environments, with the registered spec: this program may have added
-    it, and its class may be defined in a script."""
+    """Return what the process needs to create the environments, with the registered spec or the object of the id: this
+    program may have added it, and its class may be defined in a script."""
     import cloudpickle  # type: ignore[import-untyped]
     import gymnasium
 
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
-    request = cloudpickle.dumps((env_id, num_envs, dict(options), spec))
+    request = cloudpickle.dumps((env_id, num_envs, dict(options), spec, given_object(env_id)))
     return {"request": np.frombuffer(request, np.uint8)}
 
 

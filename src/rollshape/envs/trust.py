@@ -8,32 +8,26 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from rollshape.envs.modules import local_file, split_module
 from rollshape.errors import RequestError
 
-BACKENDS = ("gymnasium", "envpool", "gymnax", "tabular")
+TRUST = "If you trust this code, add --trust (Python: trust=True)."
 
 
-def check_module(env_id: str, source: str) -> None:
+def check_module(env_id: str, source: str, fix: str = TRUST) -> None:
     """Raise a RequestError if the environment of `source` is in a module that is neither installed nor imported."""
-    module = env_module(env_id)
+    module, _ = split_module(env_id)
     if module is None:
         return
     package = module.partition(".")[0]
-    if package in sys.modules or _is_installed(package):
+    if (package in sys.modules and package != "__main__") or _is_installed(package):
         return
     raise RequestError(
         "trust",
         f"{source} names the environment {env_id}: opening it would import the module {module}, which executes its "
         f"code ({_origin(package)}). It is not an installed package.",
-        "If you trust this code, add --trust (Python: trust=True).",
+        fix,
     )
-
-
-def env_module(env_id: str) -> str | None:
-    """Return the module that an id imports (`module:id`, also after `gymnasium:`), or None."""
-    backend, _, rest = env_id.partition(":")
-    name = rest if backend in BACKENDS else env_id
-    return name.rpartition(":")[0] or None
 
 
 def _is_installed(package: str) -> bool:
@@ -48,7 +42,8 @@ def _locations(package: str) -> list[Path]:
     except (ImportError, ValueError):
         return []
     if spec is None:
-        return []
+        place = local_file(package)  # where it would be imported from
+        return [place.resolve()] if place else []
     places = list(spec.submodule_search_locations or []) or [spec.origin or ""]
     return [Path(place).resolve() for place in places]
 

@@ -20,6 +20,7 @@ from rollshape.envs.failures import EnvironmentFailure
 from rollshape.envs.frames import Arrays, Frame, Receiver, pack_json, send_frame
 from rollshape.envs.guard import CallGuard
 from rollshape.envs.host import HostEnv
+from rollshape.envs.objects import provide
 from rollshape.envs.pools import make_pool
 from rollshape.errors import RequestError
 
@@ -129,11 +130,13 @@ class _Server:
 
 
 def _unpack(arrays: Arrays) -> tuple[str, int, dict[str, Any]]:
-    """Return (id, number of environments, options); register the id as it is in the parent."""
+    """Return (id, number of environments, options); register the id or its object as in the parent."""
     import cloudpickle  # type: ignore[import-untyped]
     import gymnasium
 
-    env_id, num_envs, options, spec = cloudpickle.loads(arrays["request"].tobytes())
+    env_id, num_envs, options, spec, given = cloudpickle.loads(arrays["request"].tobytes())
+    if given is not None:
+        provide(env_id, given)
     if spec is not None:
         gymnasium.registry.setdefault(spec.id, spec)
     return env_id, num_envs, options
