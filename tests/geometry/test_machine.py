@@ -5,12 +5,12 @@ import psutil
 import pytest
 
 from rollshape.geometry import machine as module
-from rollshape.geometry.machine import Machine, available_memory, machine
+from rollshape.geometry.machine import Machine, assume_machine, available_memory, machine, measure_machine
 
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.cache_clear()
+    measure_machine.cache_clear()
     monkeypatch.setattr(module, "_available", (-1.0, None))
 
 
@@ -57,3 +57,10 @@ def test_without_psutil_the_memory_is_unknown(monkeypatch: pytest.MonkeyPatch) -
 def test_description() -> None:
     assert Machine(2, 25_300_000_000).describe() == "2 cores, 25.3 GB"
     assert Machine(2, None).describe() == "2 cores"
+
+
+def test_a_plan_for_another_machine() -> None:
+    with assume_machine(Machine(cores=3, memory_bytes=5_000)):
+        assert machine() == Machine(3, 5_000)
+        assert available_memory() == 5_000
+    assert machine() == measure_machine()

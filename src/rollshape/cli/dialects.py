@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from rollshape.cli.flags import CommonArgs, parse
-from rollshape.geometry.dialects import DIALECTS, resolve
 from rollshape.geometry.dialects.base import Dialect
+from rollshape.geometry.dialects.describe import describe, find_dialects
 from rollshape.geometry.dialects.keys import EXTRA
-from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS, canonical
-from rollshape.geometry.dialects.rrd import RrdDialect
+from rollshape.geometry.dialects.registry import LANGUAGE_DIALECTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +22,7 @@ class DialectsArgs(CommonArgs):
 
 def run(argv: Sequence[str]) -> None:
     args = parse(DialectsArgs, "dialects", argv)
-    known: list[Dialect] = [*DIALECTS.values(), RrdDialect(), *LANGUAGE_DIALECTS.values()]
-    if args.name is not None:
-        name = canonical(args.name)
-        known = [dialect for dialect in known if name in (dialect.name, dialect.name.partition(":")[0])]
-        known = known or [resolve(args.name, None)]  # raises, with the nearest name
+    known = find_dialects(args.name)
     from rollshape.cli.output import print_json
 
     if args.json:
@@ -41,31 +36,6 @@ def run(argv: Sequence[str]) -> None:
         print(_table(list(LANGUAGE_DIALECTS.values()), _LANGUAGE_COLUMNS))
 
 
-def describe(dialect: Dialect) -> dict[str, Any]:
-    """Return the facts about a dialect as JSON-ready values."""
-    return {
-        "name": dialect.name,
-        "library": dialect.library,
-        "version": dialect.version,
-        "proof": dialect.own_proof,
-        "algorithm": dialect.algorithm,
-        "algorithm_keys": ", ".join((*dialect.algorithm_keys, *dialect.algorithm_hints)),
-        "keys": {key.name: _meaning(key.concept, key.scale, key.name, key.default) for key in dialect.keys},
-        "remainder": dialect.remainder.value,
-        "remainder_detail": dialect.remainder_detail.format(rollout="N·T", minibatch="M"),
-        "budget": "rounds up" if dialect.rounds_up else "rounds down",
-        "shuffle": dialect.shuffle.value,
-        "advantage_normalisation": dialect.normalization.value,
-        "time_limit": dialect.time_limit.value,
-        "processes": dialect.ranks.value,
-        "agents": dialect.agents.value,
-        "recurrent_policies": dialect.recurrence.value,
-        "learning_rate_schedule": dialect.schedule,
-        "value_loss": dialect.value_clip,
-        "notes": list(dialect.notes),
-    }
-
-
 def _page(dialect: Dialect) -> str:
     lines = []
     for field, value in describe(dialect).items():
@@ -76,12 +46,6 @@ def _page(dialect: Dialect) -> str:
         else:
             lines.append(f"{field + ':':<26}{value}")
     return "\n".join(lines)
-
-
-def _meaning(concept: str, scale: float, name: str, default: Any) -> str:
-    what = name.rpartition(".")[2] if concept == "extra" else concept
-    factor = f" = {scale:g} × the value" if scale != 1 else ""
-    return f"{what}{factor}" + (f" (default {default})" if default is not None else "")
 
 
 _COLUMNS = {

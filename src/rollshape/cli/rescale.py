@@ -17,6 +17,7 @@ from rollshape.geometry.dialects.comments import review_comments
 from rollshape.geometry.dialects.policies import POLICIES, PolicyName
 from rollshape.geometry.dialects.rescale import Rescaled
 from rollshape.geometry.dialects.sources import ConfigSource, load
+from rollshape.geometry.dialects.text import as_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +80,6 @@ def _new_text(file: ConfigSource, result: Rescaled, args: RescaleArgs) -> str:
     except RequestError:
         if args.write or (args.out is not None and file.kind != "YAML"):  # its text would not be of that kind
             raise
-        from rollshape.cli.translate import as_yaml
-
         print("# note: the file cannot be edited in place; comments and layout are not kept", file=sys.stderr)
         return as_yaml(result.config)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from rollshape.cli.flags import parse
 from rollshape.cli.run_flags import RunArgs
 from rollshape.errors import RequestError
 from rollshape.geometry.dialects import translate
 from rollshape.geometry.dialects.sources import load
+from rollshape.geometry.dialects.text import as_yaml
 from rollshape.geometry.dialects.translate import NO_COUNTERPART
 from rollshape.geometry.plan import Plan
 
@@ -69,20 +68,3 @@ def _describe_rollout(plan: Plan) -> str:
     if sizes is None:
         return f"{plan.shape} samples"
     return f"{sizes.num_prompts:,} prompts × {sizes.num_generations:,} generations = {plan.rollout_size:,} completions"
-
-
-def as_yaml(config: Mapping[str, Any], indent: str = "") -> str:
-    """Return the config as YAML that all loaders read alike (PyYAML reads `3e-05` as text, so write `3.0e-05`)."""
-    lines = []
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            lines.append(f"{indent}{name}:\n{as_yaml(value, indent + '  ')}")
-        else:
-            lines.append(f"{indent}{name}: {_scalar(value)}\n")
-    return "".join(lines)
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, float):
-        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
-    return json.dumps(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -14,6 +14,7 @@ from rollshape.geometry.fields import check_value, new_field
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Check = Callable[[str, Any], Any]
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SIMPLE = (int, float, bool, str, type(None))
 
 
@@ -23,7 +24,9 @@ def check_arguments(function: Function) -> Function:
 
     @cache
     def checks() -> dict[str, Check]:  # at the first call: types may not exist yet where the function is defined
-        hints = get_type_hints(function, include_extras=True)
+        taken = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+        holder = types.SimpleNamespace(__annotations__=taken)
+        hints = get_type_hints(holder, function.__globals__, include_extras=True)
         named = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
         return {param.name: check for param in named if (check := _new_check(hints.get(param.name, Any))) is not None}
 
@@ -34,11 +37,26 @@ def check_arguments(function: Function) -> Function:
         except TypeError as error:
             raise _wrong_call(function.__name__, signature, kwargs, str(error)) from None
         for name, check in checks().items():
-            if name in bound.arguments:
-                bound.arguments[name] = check(name, bound.arguments[name])
+            if name not in bound.arguments:
+                continue
+            value = bound.arguments[name]
+            is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            bound.arguments[name] = tuple(check(name, item) for item in value) if is_many else check(name, value)
         return function(*bound.args, **bound.kwargs)
 
     return cast(Function, call)
+
+
+def check_names(function: str, given: Iterable[str], fields: Iterable[str], target: Callable[..., Any]) -> None:
+    """Raise a RequestError for a keyword that is neither a field of the request nor an argument of the function."""
+    arguments = [param.name for param in inspect.signature(target).parameters.values() if param.kind in _BY_NAME]
+    known = list(dict.fromkeys([*arguments, *fields]))
+    for word in given:
+        if word not in known:
+            hint = did_you_mean(word, known)
+            raise RequestError(
+                "argument", f"{function}() has no argument {short_repr(word)}.", f"{hint}Arguments: {', '.join(known)}."
+            )
 
 
 def _wrong_call(name: str, signature: inspect.Signature, given: dict[str, Any], problem: str) -> RequestError:

@@ -105,31 +105,70 @@ _STYLE = (
 )
 
 
-def svg(plan: Plan) -> str:
-    """Return the diagram as a self-contained SVG with a light and a dark theme."""
+_HEAD = (
+    "<style>{style}</style>",
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="#3b6fb5"/></marker></defs>',
+)
+
+
+def svg(plan: Plan, *, vertical: bool = False) -> str:
+    """Return the diagram as a self-contained SVG with a light and a dark theme; `vertical` for narrow screens."""
     boxes = diagram_boxes(plan)
     widths = [max(120.0, 10.5 * len(box.number) + 24, 6.6 * len(box.detail) + 24) for box in boxes]
-    width = round(2 * _MARGIN + sum(widths) + (len(boxes) - 1) * _GAP)
-    height = 2 * _MARGIN + _HEIGHT + 44
-    parts = [
+    width, height, parts = _column(boxes, max(widths)) if vertical else _row(boxes, widths)
+    start = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'role="img" aria-label="Data flow of a plan: rollout, minibatches, updates">',
-        f"<style>{_STYLE}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" fill="#3b6fb5"/></marker></defs>',
-    ]
+        'role="img" aria-label="Data flow of a plan: rollout, minibatches, updates">'
+    )
+    return "\n".join([start, *(line.replace("{style}", _STYLE) for line in _HEAD), *parts, "</svg>"])
+
+
+def _row(boxes: list[Box], widths: list[float]) -> tuple[int, int, list[str]]:
+    """Return width, height and elements of boxes from left to right."""
+    width = round(2 * _MARGIN + sum(widths) + (len(boxes) - 1) * _GAP)
+    parts = []
     for i, box in enumerate(boxes):
         x = round(_MARGIN + sum(widths[:i]) + i * _GAP)
-        middle = round(x + widths[i] / 2)
-        parts.append(f'<rect class="box" x="{x}" y="{_MARGIN}" width="{widths[i]:.0f}" height="{_HEIGHT}" rx="9"/>')
-        for css, dy, line in (("title", 26, box.title), ("number", 52, box.number), ("detail", 76, box.detail)):
-            parts.append(f'<text class="{css}" x="{middle}" y="{_MARGIN + dy}">{escape(line)}</text>')
+        parts += _draw(box, x, _MARGIN, widths[i])
         if i:
-            y = _MARGIN + _HEIGHT / 2
-            parts.append(f'<path class="arrow" marker-end="url(#tip)" d="M{x - _GAP + 3} {y}H{x - 3}"/>')
+            parts.append(_arrow(f"M{x - _GAP + 3} {_MARGIN + _HEIGHT / 2}H{x - 3}"))
     first, last, low = round(_MARGIN + widths[0] / 2), round(width - _MARGIN - widths[-1] / 2), _MARGIN + _HEIGHT
     parts.append(
-        f'<path class="arrow" marker-end="url(#tip)" d="M{last} {low + 2}V{low + 24}H{first}V{low + 4}"/>'
-        f'<text class="detail" x="{width / 2}" y="{low + 40}">next policy</text>'
+        _arrow(f"M{last} {low + 2}V{low + 24}H{first}V{low + 4}")
+        + f'<text class="detail" x="{width / 2}" y="{low + 40}">next policy</text>'
     )
-    return "\n".join([*parts, "</svg>"])
+    return width, 2 * _MARGIN + _HEIGHT + 44, parts
+
+
+def _column(boxes: list[Box], box_width: float) -> tuple[int, int, list[str]]:
+    """Return width, height and elements of boxes from top to bottom."""
+    step, side = _HEIGHT + _GAP, round(_MARGIN + box_width)
+    parts = []
+    for i, box in enumerate(boxes):
+        parts += _draw(box, _MARGIN, _MARGIN + i * step, box_width)
+        if i:
+            y = _MARGIN + i * step
+            parts.append(_arrow(f"M{round(_MARGIN + box_width / 2)} {y - _GAP + 3}V{y - 3}"))
+    first, last = _MARGIN + _HEIGHT // 2, _MARGIN + (len(boxes) - 1) * step + _HEIGHT // 2
+    middle = (first + last) // 2
+    parts.append(
+        _arrow(f"M{side + 2} {last}H{side + 22}V{first}H{side + 4}")
+        + f'<text class="detail" x="{side + 36}" y="{middle}" transform="rotate(90 {side + 36} {middle})">'
+        "next policy</text>"
+    )
+    return side + 44, 2 * _MARGIN + len(boxes) * step - _GAP, parts
+
+
+def _draw(box: Box, x: int, y: int, width: float) -> list[str]:
+    """Return the elements of one box."""
+    middle = round(x + width / 2)
+    lines = (("title", 26, box.title), ("number", 52, box.number), ("detail", 76, box.detail))
+    return [
+        f'<rect class="box" x="{x}" y="{y}" width="{width:.0f}" height="{_HEIGHT}" rx="9"/>',
+        *(f'<text class="{css}" x="{middle}" y="{y + dy}">{escape(line)}</text>' for css, dy, line in lines),
+    ]
+
+
+def _arrow(path: str) -> str:
+    return f'<path class="arrow" marker-end="url(#tip)" d="{path}"/>'

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,8 +38,26 @@ class Machine:
         return f"{self.cores} cores" + ("" if self.memory_bytes is None else f", {format_bytes(self.memory_bytes)}")
 
 
-@cache
+_assumed: ContextVar[Machine | None] = ContextVar("assumed machine", default=None)
+
+
+@contextmanager
+def assume_machine(resources: Machine) -> Iterator[None]:
+    """Plan for another machine than this one, such as the one that the page is asked about."""
+    token = _assumed.set(resources)
+    try:
+        yield
+    finally:
+        _assumed.reset(token)
+
+
 def machine() -> Machine:
+    """Return the resources of the machine to plan for: the assumed one, or this one."""
+    return _assumed.get() or measure_machine()
+
+
+@cache
+def measure_machine() -> Machine:
     """Return the resources of this machine; a container's memory limit applies."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -50,6 +71,8 @@ def machine() -> Machine:
 def available_memory() -> int | None:
     """Return the memory that no process uses, at most a second old; None where it is unknown."""
     global _available
+    if (assumed := _assumed.get()) is not None:
+        return assumed.memory_bytes
     now = time.monotonic()
     if now - _available[0] >= _REREAD_SECONDS:
         _available = (now, _read_available())

@@ -109,6 +109,14 @@ class Plan:
         names = ("num_envs", "rollout_size", "minibatch_size")
         return {f"{name}_per_rank": getattr(self, name) // self.world_size for name in names}
 
+    def updates_until(self, timesteps: int) -> int:
+        """Return the number of updates that make at least so many timesteps."""
+        return -(-timesteps // self.rollout_size)
+
+    def split_minibatch(self, parts: int) -> int:
+        """Return the size of a minibatch in `parts`, or the size itself if they would not be equal."""
+        return self.minibatch_size if self.minibatch_size % parts else self.minibatch_size // parts
+
     def attach_findings(self, findings: tuple[Finding, ...]) -> Plan:
         """Set the findings of a plan that was just created, and return it.
 
@@ -153,7 +161,7 @@ def plan(request: Request | None = None, /, **changes: Any) -> Plan:
 
     With `algo="grpo"` or `"rloo"`, the fields are those of `CompletionRequest` (language models).
     """
-    if changes.get("algo") in COMPLETION_ALGORITHMS:
+    if isinstance(algo := changes.get("algo"), str) and algo in COMPLETION_ALGORITHMS:
         from rollshape.geometry.completion_plan import plan_completions
 
         return plan_completions(**changes)

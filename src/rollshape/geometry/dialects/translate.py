@@ -80,13 +80,7 @@ def translate(
     check_algorithm(parsed.recipe, source_dialect, target_dialect)
     before = predict(source_dialect, parsed.recipe)
     recipe = replace(_effective_recipe(parsed.recipe, before), world_size=world_size or parsed.recipe.world_size)
-    recipe = receive(target_dialect, recipe)
-    if (error := rank_problem(target_dialect, recipe)) is not None:
-        raise error
-    adapted = target_dialect.adapt(recipe)
-    result = write(adapted, target_dialect)
-    after_config = read(result, target_dialect, **({} if target_dialect.ranks is Ranks.KEYS else _facts(adapted)))
-    after = predict(target_dialect, after_config.recipe)
+    result, after_config, after = _write_recipe(recipe, target_dialect)
     changes = tuple(_shape_changes(before, after, source_dialect, target_dialect))
     if strict and changes:
         raise RequestError(
@@ -109,6 +103,35 @@ def translate(
     warnings = [finding.message for finding in before.findings if before.completions and finding.severity == "warn"]
     notes = (*warnings, *parsed.reading.algorithm_notes, *_rank_notes(after, target_dialect), *target_dialect.notes)
     return Translation(result, after, lost, notes)
+
+
+def _write_recipe(recipe: Recipe, target: Dialect) -> tuple[dict[str, Any], ParsedConfig, Plan]:
+    """Return (config, what reading it back gives, what the library runs) of the nearest recipe that it can express."""
+    received = receive(target, recipe)
+    if (error := rank_problem(target, received)) is not None:
+        raise error
+    adapted = target.adapt(received)
+    config = write(adapted, target)
+    written = read(config, target, **({} if target.ranks is Ranks.KEYS else _facts(adapted)))
+    return config, written, predict(target, written.recipe)
+
+
+def write_plan(plan: Plan, target: str, hyper: Mapping[str, float]) -> Translation:
+    """Write a plan as the config of a library, and list what is not preserved; `hyper` are its hyperparameters."""
+    source, dialect = resolve("rollshape", None), resolve(target, None)
+    check_family(source, dialect)
+    recipe = Recipe(
+        **{field.name: getattr(plan, field.name) for field in fields(Recipe) if hasattr(plan, field.name)}, hyper=hyper
+    )
+    config, written, after = _write_recipe(recipe, dialect)
+    lost = (
+        *_algorithm_changes(plan, after, source, dialect),
+        *_shape_changes(plan, after, source, dialect),
+        *_budget_changes(plan, after, source, dialect),
+        *_hyper_changes(recipe, written.recipe, dialect),
+        *_behavior_changes(source.behavior({}), written.behavior, source, dialect),
+    )
+    return Translation(config, after, lost, (*_rank_notes(after, dialect), *dialect.notes))
 
 
 def _facts(recipe: Recipe) -> dict[str, Any]:

@@ -224,6 +224,15 @@ page(
     """,
 )
 page(
+    "trainer",
+    "format of the run directory",
+    """A run that another library trained cannot be continued or evaluated here.
+
+    Rollshape records or imports its config and metrics, not its policy. `rollshape diagnose` and `rollshape report`
+    take such a run, and `rollshape probe` shows what was measured while it was recorded.
+    """,
+)
+page(
     "disk",
     "format of the run directory",
     """A file of the run could not be written: the disk is full, over quota or read-only (exit code 1).
@@ -247,6 +256,10 @@ page(
     "Gymnasium",
     """The environment cannot be created, its observations have no fixed size, or a call into it failed.
 
+    An environment is an id (docs/environments.md), or from Python a class, function or instance. A run whose
+    environment is neither registered nor in a module can only be opened from Python, with the same `env`. `rollshape
+    check-env` shows whether an environment does what training expects.
+
     The message names the environment and its step. A call that does not return within `--env-timeout` is a failure;
     `--isolate-env` runs environments in a process of their own, so that a crash is an error, too.
     """,
@@ -254,10 +267,11 @@ page(
 page(
     "trust",
     "importing a Python module executes it",
-    """The run's environment is in a module that is not an installed package.
+    """The environment of a run, study file or config is in a module that is not an installed package.
 
     `eval`, `probe` and `reproduce` import the module that the run directory names. Installed packages and modules that
-    are already imported are accepted; any other module only with `--trust`.
+    are already imported are accepted; any other module only with `--trust`. A study file or a config may name such a
+    module only if `--env` names it, too. A module that the user names is also looked for in the current folder.
     """,
 )
 page(
@@ -294,9 +308,18 @@ page(
     "format of the study file",
     """The study file, or the directory of a study, is invalid.
 
-    A study has the keys env, algo, fixed, grid or points, seeds, probe, lr_rule, lr_reference, evaluate_every, title
-    and claim. Every field of a run can be fixed or varied. Points that violate another rule are reported, and the rest
-    is run.
+    A study has the keys env, algo, fixed, grid or points, seeds, probe, lr_rule, lr_reference, evaluate_every, race,
+    title and claim. Every field of a run can be fixed or varied. Points that violate another rule are reported, and
+    the rest is run.
+    """,
+)
+page(
+    "race",
+    "rollshape advise",
+    """No shape of a race could be trained (exit code 1).
+
+    Every candidate diverged, failed or did not fit into memory. What was trained is kept, and the same command tries
+    the failed ones once more.
     """,
 )
 page(
@@ -335,5 +358,46 @@ page(
     """The Ray cluster of a study was lost while the study was running (exit code 1).
 
     Trials that have ended are kept. Run the same command again: the other trials start over.
+    """,
+)
+page(
+    "log",
+    "the formats of TensorBoard, Stable-Baselines3 and W&B",
+    """A log of another library must be readable, and its values must have a place on the axis of environment steps.
+
+    A file that ends in the middle of a record, as after kill -9, is read up to there; so is a damaged one, and a note
+    says so. Files of unknown formats, and files above the limits of size, number of tags and number of values, are
+    refused. Two runs that wrote to the same folder at the same time are refused, because their values cannot be
+    separated.
+    """,
+)
+page(
+    "log-library",
+    "docs/metrics.md",
+    """The library that wrote a log is recognized by its tags, or given with `--dialect`.
+
+    The same tag means different things in different libraries. So a log whose tags belong to no known library, or to
+    another one than the one that was given, is refused.
+    """,
+)
+page(
+    "log-sizes",
+    "docs/import.md",
+    """The sizes of an imported run must be known, and must agree with its log.
+
+    They come from the config beside the log, from the config in the log (CleanRL, W&B), from `--config`, or from flags.
+    Nothing is assumed without a config. Where the steps of the log show the size of a rollout, it is compared with the
+    sizes: the config of another run is refused.
+    """,
+)
+page("page", "the extras in pyproject.toml", "`rollshape ui` needs Starlette and uvicorn: pip install 'rollshape[ui]'.")
+page("port", "the operating system", "`rollshape ui` needs a free port on 127.0.0.1. Without --port it finds one.")
+page(
+    "origin",
+    "cross-site requests and DNS rebinding",
+    """The server of `rollshape ui` answers pages of its own only.
+
+    A request must name the loopback interface in its Host header, its Origin must be the server's own, and a call with
+    a body must be JSON. So a page of another site can neither read runs nor start anything.
     """,
 )

@@ -135,7 +135,7 @@ def awkward_rollout(plan: Plan, _: Request) -> RuleResult | None:
     plan then trains on the whole rollout in one step. A small change of num_envs or num_steps gives a rollout that can
     be split; the finding lists the nearest shapes.
     """
-    if plan.minibatch_source != "auto" or plan.num_minibatches > 1:
+    if plan.minibatch_source != "auto" or plan.num_minibatches > 1 or not RULES[plan.algo].uses_minibatches:
         return None
     target = target_num_minibatches(plan.rollout_size)
     if target == 1:

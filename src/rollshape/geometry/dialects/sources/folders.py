@@ -33,6 +33,16 @@ def parse(folder: FilePath, load: Load) -> ConfigSource:
     )  # fmt: skip
 
 
+def contains_config(folder: FilePath) -> bool:
+    """Return whether a folder holds the files of a config that `parse` reads, without a saved model."""
+    for place in (folder, *_only_subfolder(folder)):
+        params = place / "params" if (place / "params").is_dir() else place
+        names = (*_CONFIGS, *(name for name in ("config.yml",) if (place / "args.yml").is_file()))
+        if (params / "agent.yaml").is_file() or any((place / name).is_file() for name in names):
+            return True
+    return False
+
+
 def _only_subfolder(folder: FilePath) -> list[FilePath]:
     """Return the folder inside: rl-zoo writes `CartPole-v1_1/CartPole-v1/config.yml`."""
     inner = [path for path in folder.iterdir() if path.is_dir() and (path / "config.yml").is_file()]
