@@ -22,6 +22,10 @@ from rollshape.training.spec import Spec, checked_spec
 CALLS = 500  # in the suite; `main` makes as many as wanted
 CONFIG = {"n_envs": 8, "n_steps": 128, "batch_size": 64}
 SPEC: dict[str, Any] = {"env": "CartPole-v1", "num_envs": 4, "num_steps": 8, "total_timesteps": 64}
+KINDS = (
+    "plan", "train", "spec", "translate", "fit_config", "probe", "options", "probe_rewards", "load", "study",
+    "evaluate", "diagnose", "register", "check_env",
+)  # fmt: skip
 TRAIN_OPTIONS = ("out", "resume", "track", "keep_checkpoints", "on_row")
 
 
@@ -51,7 +55,7 @@ def train(**options: Any) -> None:
 
 def hostile_call(source: random.Random) -> Callable[[], Any]:
     """Return a call of one of the public functions with hostile values in some of its arguments."""
-    kind = source.choice(("plan", "train", "spec", "translate", "fit_config", "probe", "options", "probe_rewards"))
+    kind = source.choice(KINDS)
     if kind == "plan":
         options = hostile_options(source, names_of(Request))
         position = [choose(source)] if source.random() < 0.1 else []
@@ -68,9 +72,33 @@ def hostile_call(source: random.Random) -> Callable[[], Any]:
     if kind == "options":
         options = hostile_options(source, names_of(ProbeRequest))
         return lambda: check_request(options, 2048, 0)
+    if kind in ("load", "study", "evaluate", "diagnose"):
+        return hostile_reading(source, kind)
+    if kind in ("register", "check_env"):
+        options = hostile_options(source, ["env_kwargs", "steps", "seed", "env_timeout"])
+        name = source.choice(("CartPole-v1", choose(source)))
+        if kind == "register":
+            return lambda: rollshape.register(source.choice(("Hostile-v0", choose(source))), choose(source))
+        return lambda: rollshape.check_env(name, **{"steps": -1, **options})
     measure = rollshape.probe if kind == "probe" else rollshape.probe_rewards
     options = hostile_options(source, ["checkpoint", "seed", "draws", "on_progress", "num_batches"])
     return lambda: measure(source.choice(("absent", choose(source))), **options)
+
+
+def hostile_reading(source: random.Random, kind: str) -> Callable[[], Any]:
+    """Return a call of a function that reads runs or studies."""
+    path = source.choice(("absent", choose(source)))
+    if kind == "load":
+        load = source.choice((rollshape.load_run, rollshape.load_runs, rollshape.load_study, rollshape.report))
+        return lambda: load(path)
+    if kind == "study":
+        options = hostile_options(source, ["out", "engine", "jobs", "seeds", "env", "no_probes"])
+        study = source.choice(({"grids": choose(source)}, {"seeds": choose(source)}, choose(source)))  # none is legal
+        return lambda: rollshape.study(study, **options)
+    names = ["checkpoint", "episodes", "seed", "render", "trust", "env", "target"]
+    function = rollshape.evaluate if kind == "evaluate" else rollshape.diagnose
+    options = hostile_options(source, names)
+    return lambda: function(path, **options)
 
 
 def fuzz(count: int, seed: int) -> list[str]:
@@ -108,6 +136,20 @@ def test_no_call_is_a_raw_error(
         lambda: rollshape.probe(3),
         lambda: rollshape.probe("absent", checkpoint="first"),
         lambda: rollshape.probe_rewards("absent", seed=-1),
+        lambda: rollshape.train(**{**SPEC, "env": 3}),
+        lambda: rollshape.train(**{**SPEC, "num_env": 3}),
+        lambda: rollshape.load_run(),
+        lambda: rollshape.load_run("absent", folder=3),
+        lambda: rollshape.load_runs("absent"),
+        lambda: rollshape.load_study("absent"),
+        lambda: rollshape.study("no such study"),
+        lambda: rollshape.report("absent"),
+        lambda: rollshape.diagnose([3]),
+        lambda: rollshape.diagnose("absent", targets=3),
+        lambda: rollshape.evaluate("absent", episode=3),
+        lambda: rollshape.register("CartPole-v1", 3),
+        lambda: rollshape.check_env("NoSuch-v0"),
+        lambda: rollshape.check_env("CartPole-v1", step=3),
     ],
 )
 def test_wrong_calls(call: Callable[[], Any]) -> None:
@@ -126,7 +168,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_every_public_function_checks_its_arguments() -> None:
     functions = [getattr(rollshape, name) for name in rollshape.__all__]
     functions = [function for function in functions if inspect.isfunction(function)]
-    assert len(functions) >= 6
+    assert len(functions) >= 16
     assert all(hasattr(function, "__wrapped__") for function in functions), "use @check_arguments"
 
 

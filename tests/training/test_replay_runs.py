@@ -14,7 +14,7 @@ from rollshape.envs.functional import StepResult
 from rollshape.envs.registry import CLASSIC, Pendulum
 from rollshape.errors import RequestError, RunError
 from rollshape.training.reproduce import first_difference, reproduce
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.setup import new_driver, open_run, plan_run
 from rollshape.training.spec import Spec
@@ -54,11 +54,11 @@ def killed(path: Path, update: int, **changes: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(out=tmp_path_factory.mktemp("runs") / "unbroken", **SMALL)
 
 
-def test_a_run_makes_the_gradient_steps_that_were_planned(unbroken: Run) -> None:
+def test_a_run_makes_the_gradient_steps_that_were_planned(unbroken: TrainedRun) -> None:
     plan = unbroken.plan
     assert plan.gradient_steps == (20 - 10) * 3
     assert sum(row["gradient_steps"] for row in unbroken.metrics) == plan.gradient_steps
@@ -69,7 +69,7 @@ def test_a_run_makes_the_gradient_steps_that_were_planned(unbroken: Run) -> None
     assert int(state.learner.buffer.written.sum()) == 800 + 4  # every step, and where four episodes ended
 
 
-def test_a_row_has_the_usual_keys_and_its_own(unbroken: Run) -> None:
+def test_a_row_has_the_usual_keys_and_its_own(unbroken: TrainedRun) -> None:
     warm, learned = unbroken.metrics[0], unbroken.metrics[-1]
     assert set(USUAL) <= set(warm)
     for name in ("policy_loss", "q_loss", "temperature", "reward_loss", "reward_correlation", "grad_norm", "entropy"):
@@ -81,18 +81,18 @@ def test_a_row_has_the_usual_keys_and_its_own(unbroken: Run) -> None:
     assert [row["episodic_length"] for row in unbroken.metrics if row["episodic_length"]] == [200, 200]
 
 
-def test_killed_it_resumes_to_the_identical_end(unbroken: Run, tmp_path: Path) -> None:
+def test_killed_it_resumes_to_the_identical_end(unbroken: TrainedRun, tmp_path: Path) -> None:
     killed(tmp_path / "broken", 15)
     assert train(out=tmp_path / "broken", resume=True, **SMALL).status == "done"
     same(unbroken.path, tmp_path / "broken")
 
 
-def test_two_runs_are_identical(unbroken: Run) -> None:
+def test_two_runs_are_identical(unbroken: TrainedRun) -> None:
     found = reproduce(unbroken.path)
     assert found.same, found.difference
 
 
-def test_subsequences_and_batches_have_the_planned_sizes(unbroken: Run) -> None:
+def test_subsequences_and_batches_have_the_planned_sizes(unbroken: TrainedRun) -> None:
     driver, state = open_run(unbroken.path)
     assert isinstance(driver.algorithm, RRD)
     batches = driver.algorithm.sample_batches(state.learner.buffer, jax.random.key(0))

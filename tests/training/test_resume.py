@@ -19,7 +19,7 @@ import pytest
 from rollshape.errors import RequestError, RunError
 from rollshape.training import checkpoint
 from rollshape.training.reproduce import first_difference
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.setup import open_run
 
@@ -41,7 +41,7 @@ def assert_identical(first: Path, second: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(out=tmp_path_factory.mktemp("runs") / "unbroken", **SMALL)
 
 
@@ -76,7 +76,7 @@ def truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [flip, truncate, lambda path: path.write_bytes(b""), Path.unlink])
 def test_a_damaged_checkpoint_is_set_aside_and_the_previous_one_used(
-    damage: Callable[[Path], None], run: Path, unbroken: Run
+    damage: Callable[[Path], None], run: Path, unbroken: TrainedRun
 ) -> None:
     newest, notes = run / "checkpoints" / "000000012.eqx", list[str]()
     damage(newest)
@@ -148,7 +148,7 @@ def test_rows_of_an_unfinished_run_are_verified_up_to_its_checkpoint(run: Path) 
     assert len(list(RunDirectory(run).rows())) == 13
 
 
-def test_bad_rows_after_the_checkpoint_are_trained_again(run: Path, unbroken: Run) -> None:
+def test_bad_rows_after_the_checkpoint_are_trained_again(run: Path, unbroken: TrainedRun) -> None:
     metrics = run / "metrics.jsonl"
     lines = metrics.read_text().splitlines(keepends=True)
     metrics.write_text("".join(lines[:12]) + lines[13] + "torn")
@@ -166,7 +166,7 @@ def test_a_changed_run_json_is_refused(run: Path) -> None:
     assert files(run) == before
 
 
-def test_the_rows_of_a_finished_run_are_verified(unbroken: Run, tmp_path: Path) -> None:
+def test_the_rows_of_a_finished_run_are_verified(unbroken: TrainedRun, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(unbroken.path, tmp_path / "copied"))
     flip(copied / "metrics.jsonl")
     with pytest.raises(RequestError) as caught:

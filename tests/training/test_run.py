@@ -19,7 +19,7 @@ import pytest
 from rollshape.errors import RequestError, RunError
 from rollshape.training import checkpoint
 from rollshape.training.reproduce import first_difference, reproduce
-from rollshape.training.run import Run, train
+from rollshape.training.run import TrainedRun, train
 from rollshape.training.rundir import RunDirectory
 from rollshape.training.setup import open_run
 
@@ -41,11 +41,11 @@ def assert_identical(first: Path, second: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(out=tmp_path_factory.mktemp("runs") / "unbroken", **SMALL)
 
 
-def test_a_run_directory(unbroken: Run) -> None:
+def test_a_run_directory(unbroken: TrainedRun) -> None:
     document = json.loads((unbroken.path / "run.json").read_text())
     assert document["status"] == "done"
     assert document["plan"]["num_updates"] == 30
@@ -58,18 +58,18 @@ def test_a_run_directory(unbroken: Run) -> None:
     assert 0 < rows[0]["ratio_ess"] <= 1
 
 
-def test_two_runs_are_identical(unbroken: Run) -> None:
+def test_two_runs_are_identical(unbroken: TrainedRun) -> None:
     found = reproduce(unbroken.path)
     assert found.same, found.difference
     assert found.rows == 15
 
 
-def test_another_seed_is_another_run(unbroken: Run, tmp_path: Path) -> None:
+def test_another_seed_is_another_run(unbroken: TrainedRun, tmp_path: Path) -> None:
     other = train(out=tmp_path / "other", **{**SMALL, "seed": 1})
     assert first_difference(unbroken.metrics, other.metrics).startswith("episodic_return")
 
 
-def test_the_length_of_an_interval_changes_nothing(unbroken: Run, tmp_path: Path) -> None:
+def test_the_length_of_an_interval_changes_nothing(unbroken: TrainedRun, tmp_path: Path) -> None:
     other = train(out=tmp_path / "other", **{**SMALL, "log_every": 7})
     for old, new in zip(arrays(unbroken.path), arrays(other.path), strict=True):
         np.testing.assert_array_equal(old, new)
@@ -93,7 +93,7 @@ def last_row(out: Path) -> int:
     return max((row["update"] for row in RunDirectory(out).rows()), default=0)
 
 
-def test_killed_at_any_moment_it_resumes_to_the_identical_end(unbroken: Run, tmp_path: Path) -> None:
+def test_killed_at_any_moment_it_resumes_to_the_identical_end(unbroken: TrainedRun, tmp_path: Path) -> None:
     chance, out = random.Random(0), tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(out), json.dumps(SMALL)]
     kills = 0
@@ -113,6 +113,19 @@ def test_killed_at_any_moment_it_resumes_to_the_identical_end(unbroken: Run, tmp
     assert kills > 0
     subprocess.run(command, check=True)
     assert_identical(unbroken.path, out)
+
+
+def test_a_paused_run_is_the_beginning_of_the_whole_run(unbroken: TrainedRun, tmp_path: Path) -> None:
+    changes: dict[str, Any] = SMALL | {"anneal_lr": True}
+    whole = train(out=tmp_path / "whole", **changes)
+    for until, updates in ((1, 2), (8 * 16 * 9, 10), (8 * 16 * 9, 10)):
+        run = train(out=tmp_path / "parts", until=until, resume=True, **changes)
+        rows = list(RunDirectory(run.path).rows())
+        assert (run.status, rows[-1]["update"], run.final_return) == ("paused", updates, None)
+        assert first_difference(rows, list(RunDirectory(whole.path).rows())[: len(rows)]) == ""
+    assert train(out=tmp_path / "parts", resume=True, **changes).status == "done"
+    assert_identical(whole.path, tmp_path / "parts")
+    assert first_difference(list(RunDirectory(whole.path).rows()), list(RunDirectory(unbroken.path).rows()))
 
 
 def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path: Path) -> None:
     [(10, False, "metrics.jsonl", "running"), (12, True, "checkpoints/000000012.eqx", "failed")],
 )
 def test_a_full_disk_is_one_message_and_costs_nothing(
-    update: int, spare: bool, lost: str, status: str, unbroken: Run, tmp_path: Path
+    update: int, spare: bool, lost: str, status: str, unbroken: TrainedRun, tmp_path: Path
 ) -> None:
     smallest = min(path.stat().st_size for path in checkpoint.stored(unbroken.path / "checkpoints"))
 
@@ -161,7 +174,7 @@ def test_a_full_disk_is_one_message_and_costs_nothing(
     assert_identical(unbroken.path, out)
 
 
-def test_kept_checkpoints_are_spread_evenly_and_survive_a_resume(unbroken: Run, tmp_path: Path) -> None:
+def test_kept_checkpoints_are_spread_evenly_and_survive_a_resume(unbroken: TrainedRun, tmp_path: Path) -> None:
     out = tmp_path / "x"
 
     def stop_early(row: dict[str, Any], _: Any) -> None:
@@ -194,7 +207,7 @@ def test_only_as_many_checkpoints_as_intervals(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_a_run_that_is_done_is_left_as_it_is(unbroken: Run) -> None:
+def test_a_run_that_is_done_is_left_as_it_is(unbroken: TrainedRun) -> None:
     def state() -> dict[Path, tuple[int, bytes]]:
         return {
             path: (path.stat().st_mtime_ns, path.read_bytes()) for path in unbroken.path.rglob("*") if path.is_file()
@@ -233,7 +246,7 @@ def test_a_torn_run_json_is_one_message(text: str, tmp_path: Path) -> None:
     ("name", "value"),
     [("num_envs", "8"), ("minibatch_size", 0), ("rollout_size", 7), ("num_epochs", None), ("memory", 3)],
 )
-def test_a_plan_that_is_none_is_one_message(unbroken: Run, tmp_path: Path, name: str, value: Any) -> None:
+def test_a_plan_that_is_none_is_one_message(unbroken: TrainedRun, tmp_path: Path, name: str, value: Any) -> None:
     """Even where the checksum of run.json is valid."""
     shutil.copytree(unbroken.path, tmp_path / "run")
     directory = RunDirectory(tmp_path / "run")
@@ -258,7 +271,7 @@ def unbroken_like(tmp_path: Path) -> Path:
     return train(out=tmp_path / "like", **SMALL).path
 
 
-def test_what_is_there_is_not_overwritten(unbroken: Run) -> None:
+def test_what_is_there_is_not_overwritten(unbroken: TrainedRun) -> None:
     with pytest.raises(RequestError, match="already holds a run"):
         train(out=unbroken.path, **SMALL)
     with pytest.raises(RequestError, match="another spec"):

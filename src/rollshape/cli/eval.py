@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
 from rollshape.cli.env_flags import EnvArgs, TrustArgs, calling_envs
 from rollshape.cli.flags import parse
-from rollshape.errors import RollshapeError
 from rollshape.geometry.fields import new_record
 from rollshape.geometry.values import SEED, Range
 from rollshape.training.spec import MOST_EPISODES
-
-if TYPE_CHECKING:
-    from rollshape.training.evaluate import Score
-    from rollshape.training.render import RenderedEpisode
 
 EPISODES, UPDATE = Range(1, MOST_EPISODES), Range(0, 2**31 - 1)
 
@@ -40,42 +33,21 @@ class EvalArgs(TrustArgs, EnvArgs):
 def run(argv: Sequence[str]) -> None:
     args = new_record(EvalArgs, parse(EvalArgs, "eval", argv), {})
     from rollshape.cli.output import print_json
-
-    with calling_envs(args.json):
-        update, score, rendered = _evaluate(args)
-    if args.json:
-        render = {"render": rendered._asdict() if rendered else None}
-        print_json({"run_dir": args.run_dir, "update": update, **score._asdict(), **render})
-        return
-    interval = f"{score.mean:.2f} ± {score.half_width:.2f} (95 %)"
-    print(f"return {interval} over {score.episodes} episodes of {score.length:.0f} steps on average")
-    if rendered:
-        episode = f"{rendered.episodic_length} steps, return {rendered.episodic_return:.2f}"
-        print(f"{rendered.file}: one episode of {episode}")
-
-
-def _evaluate(args: EvalArgs) -> tuple[int, Score, RenderedEpisode | None]:
-    """Return (update of the checkpoint, score, the rendered episode)."""
     from rollshape.cli.progress import ScoreLine, progress_bar
-    from rollshape.envs.access import EnvAccess
-    from rollshape.training.setup import open_run
+    from rollshape.training.evaluation import evaluate
 
-    update = None if args.checkpoint == "latest" else args.checkpoint
-    access = EnvAccess(args.env_timeout, args.isolate_env)
-    driver, state = open_run(Path(args.run_dir), update, trust=args.trust, access=access)
+    options = {field.name: getattr(args, field.name) for field in fields(args) if field.name not in ("run_dir", "json")}
+    bar = progress_bar()
     try:
-        seed = driver.spec.seed if args.seed is None else args.seed
-        rendered = None
-        if args.render is not None:
-            from rollshape.training.render import render_episode
-
-            rendered = render_episode(driver, state, seed, Path(args.render))
-        bar = progress_bar()
-        on_score = None if args.json else ScoreLine(bar).on_score
-        try:
-            return int(state.update), driver.score(state, seed, args.episodes, on_score=on_score), rendered
-        finally:
-            bar.stop()
+        with calling_envs(args.json):
+            result = evaluate(args.run_dir, on_score=None if args.json else ScoreLine(bar).on_score, **options)
     finally:
-        with suppress(RollshapeError):  # the first error is the one to report
-            driver.close()
+        bar.stop()
+    if args.json:
+        print_json({**result.to_dict(), "run_dir": args.run_dir})
+        return
+    interval = f"{result.mean:.2f} ± {result.half_width:.2f} (95 %)"
+    print(f"return {interval} over {result.episodes} episodes of {result.length:.0f} steps on average")
+    if result.render:
+        episode = f"{result.render.episodic_length} steps, return {result.render.episodic_return:.2f}"
+        print(f"{result.render.file}: one episode of {episode}")

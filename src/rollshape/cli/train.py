@@ -129,6 +129,11 @@ def _spec_of_config(spec: Spec, args: TrainArgs, given: Mapping[str, Any]) -> Sp
                 taken.fields.pop(name, None)
     if "env" not in taken.fields and "env" not in given:
         raise RequestError("missing-key", "The config does not name its environment.", "Add --env.")
+    if "env" not in given:
+        from rollshape.envs.trust import check_module
+
+        env = taken.fields["env"]
+        check_module(env, args.config, f"If you trust this code, add --env {env}.")
     overridden = [name for name in taken.fields if name in given and taken.fields[name] != given[name]]
     for line in taken.not_taken:
         print(f"not taken over: {line}", file=sys.stderr)

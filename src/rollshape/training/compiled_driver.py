@@ -16,7 +16,7 @@ from rollshape.algorithms.parallel import REPLICATED
 from rollshape.envs.functional import Episode, FunctionalEnv, start
 from rollshape.geometry.plan import Plan
 from rollshape.training.driver import STATE_SPEC, Driver, RunState, Times, UpdateKeys, UpdateMetrics
-from rollshape.training.evaluate import OnScore, Score, evaluate
+from rollshape.training.evaluate import OnScore, Score, score_policy
 from rollshape.training.programs import find_or_compile
 from rollshape.training.rollout import collect
 from rollshape.training.spec import Spec
@@ -85,7 +85,7 @@ class CompiledDriver(Driver):
         max_steps: int | None = None,  # noqa: ARG002
         on_score: OnScore | None = None,  # noqa: ARG002
     ) -> Score:
-        return evaluate(self.env, self.policy(state), stream_key(seed, "eval", int(state.update)), episodes)
+        return score_policy(self.env, self.policy(state), stream_key(seed, "eval", int(state.update)), episodes)
 
     def run(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, UpdateMetrics]:
         """Make the next `count` ≤ interval updates in one call: the state after them, and metrics [interval, …].

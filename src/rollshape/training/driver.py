@@ -23,6 +23,7 @@ from rollshape.algorithms.registry import new_algorithm
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
+from rollshape.quick_jit import quick_options
 from rollshape.training.distributed import from_first
 from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.monitor import GradientSignals, measure_signals, no_signals, plan_sampling
@@ -101,7 +102,11 @@ class Driver(ABC):
 
     def start(self) -> RunState:
         """Return the state before the first update, computed by one program: single operations compile one each."""
-        initial: Any = jax.jit(self.initial_state) if self._has_built_in_network else self.initial_state
+        initial: Any = (
+            jax.jit(self.initial_state, compiler_options=quick_options())
+            if self._has_built_in_network
+            else self.initial_state
+        )
         return self.place(initial(np.uint32(self.spec.seed)))
 
     @abstractmethod

@@ -13,6 +13,7 @@ from jax import Array
 
 from rollshape.agents.policy import Policy
 from rollshape.envs.functional import Episode, FunctionalEnv, start, step_episode
+from rollshape.quick_jit import quick_jit
 
 GROUP, MANY = 64, 1024  # environments that play side by side, each of them one episode
 StopReason = Literal["episodes", "interval", "steps"]  # see `scoring.stop_reason`
@@ -39,7 +40,7 @@ class ScoreProgress(NamedTuple):
 OnScore = Callable[[ScoreProgress], None]
 
 
-def evaluate(env: FunctionalEnv, policy: Policy, key: Array, episodes: int = 128) -> Score:
+def score_policy(env: FunctionalEnv, policy: Policy, key: Array, episodes: int = 128) -> Score:
     """Play full episodes; actions are sampled, as in training.
 
     More than 64 are played in groups: the program that scores during training is also that of the final score.
@@ -58,7 +59,7 @@ def score_of(returns: Any, lengths: Any) -> Score:
     return Score(float(totals.mean()), float(1.96 * deviation / totals.size**0.5), totals.size, float(np.mean(lengths)))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(quick_jit, is_long=True, static_argnums=(0, 1))
 def _play(env: FunctionalEnv, episodes: int, policy: Policy, key: Array) -> tuple[Array, Array]:
     """Return (returns, lengths) of the first episode of each environment."""
     first, rest = jax.random.split(key)

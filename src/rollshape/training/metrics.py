@@ -36,6 +36,7 @@ def metrics_row(algorithm: Algorithm, metrics: UpdateMetrics, update: int, times
         **algorithm.summarize(values.info),
         **{name: mean_of(getattr(signals, name)[-1]) if signals else None for name in GradientSignals._fields},
         "eval_return": None,
+        "eval_return_ci": None,
         "success_rate": None,
         "rollout_s": round(times.rollout, 6),
         "update_s": round(times.update, 6),

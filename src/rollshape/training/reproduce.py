@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 
 from rollshape.envs.access import TIMEOUT, EnvAccess
 from rollshape.errors import RequestError
+from rollshape.files import output_directory
+from rollshape.geometry.calls import check_arguments
+from rollshape.geometry.values import POSITIVE
 from rollshape.training.driver import RunState
 from rollshape.training.metrics import TIMES
 from rollshape.training.run import train
@@ -36,10 +40,25 @@ class Comparison:
         return asdict(self) | {"same": self.same}
 
 
+@check_arguments
 def reproduce(
-    path: Path, *, trust: bool = False, env_timeout: float = TIMEOUT, isolate_env: bool = False
+    run: str | os.PathLike[str],
+    *,
+    trust: bool = False,
+    env: Any = None,
+    env_timeout: Annotated[float, POSITIVE] = TIMEOUT,
+    isolate_env: bool = False,
 ) -> Comparison:
-    """Train the run's spec again in a temporary folder and compare; `trust` its module as `open_run` does."""
+    """Train a finished run again in a temporary folder and compare metrics and parameters, bit for bit.
+
+    Args:
+        run: a run or its directory.
+        trust: open a run whose environment is in a module that is not installed, which executes the module.
+        env: the run's environment, if it was given to `train` as an object that is not in a module.
+        env_timeout: seconds that a call into a host environment may last.
+        isolate_env: run host environments in a process of their own.
+    """
+    path = output_directory(os.fspath(run))
     original = RunDirectory(path)
     document = original.read()
     if document["status"] != "done":
@@ -48,7 +67,7 @@ def reproduce(
     versions = {
         name: (then, now.get(name, "absent")) for name, then in document["versions"].items() if now.get(name) != then
     }
-    spec = trusted_spec(original, trust)
+    spec = trusted_spec(original, trust, env)
     with tempfile.TemporaryDirectory() as scratch:
         again = train(spec, out=Path(scratch) / "again", env_timeout=env_timeout, isolate_env=isolate_env)
         before, after = list(original.rows()), again.metrics

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rollshape.envs.objects import describe_object
 from rollshape.errors import RequestError
 from rollshape.training import checkpoint
 from rollshape.training.checkpoint import NO_METRICS, Contents, DamagedCheckpoint
 from rollshape.training.driver import Driver, RunState
 from rollshape.training.rundir import RunDirectory, fingerprint
 from rollshape.training.spec import Spec
+from rollshape.training.trainer import OURS
 
 
 class Restored(NamedTuple):
@@ -87,10 +89,12 @@ def _load_newest(directory: RunDirectory, driver: Driver) -> tuple[list[Path], C
 def new_document(driver: Driver, keep: int | None, earlier: dict[str, Any], network: str | None) -> dict[str, Any]:
     """Return run.json of a run that starts or continues."""
     return {
+        "trainer": OURS.to_dict(),
         "spec": driver.spec.to_dict(),
         "plan": driver.plan.to_dict(),
         "layout": driver.layout.to_dict(),
         "network": network,
+        "env_object": describe_object(driver.spec.env),
         "derived_settings": driver.algorithm.derived_settings(),
         "versions": fingerprint(),
         "status": "running",

@@ -22,9 +22,10 @@ from rollshape.geometry.plan import Plan
 from rollshape.training import checkpoint
 from rollshape.training.metrics_file import MetricsFile, Row
 from rollshape.training.spec import Spec
+from rollshape.training.trainer import Trainer
 from rollshape.typed import check_types
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax")
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax", "brax", "mujoco-mjx", "playground")
 LOCK = ".lock"  # held by the process that trains here
 NEW_DIRECTORY = "Train again in another directory."
 
@@ -103,11 +104,27 @@ class RunDirectory:
         return document
 
     def spec(self) -> Spec:
-        """Return the spec of the run."""
-        document = self.read()["spec"]
-        if not isinstance(document, dict) or "env" not in document:
+        """Return the spec of a run of ours; a RequestError if another library trained it."""
+        document = self.read()
+        spec, trainer = document["spec"], self.trainer()
+        if not isinstance(spec, dict) or "env" not in spec:
             raise RequestError("run", f"{self.path / 'run.json'} does not hold a valid spec.", NEW_DIRECTORY)
-        return Spec.from_dict(document)
+        if not trainer.is_ours:
+            raise RequestError(
+                "trainer",
+                f"{self.path} was trained by {trainer.name}, and Rollshape has only its metrics.",
+                "`rollshape diagnose` and `rollshape report` take it; continue or evaluate it with its own library.",
+            )
+        return Spec.from_dict(spec)
+
+    def trainer(self) -> Trainer:
+        """Return what trained the run."""
+        try:
+            return Trainer.from_document(self.read())
+        except (KeyError, ValueError):
+            raise RequestError(
+                "run", f"{self.path / 'run.json'} does not hold a valid trainer.", NEW_DIRECTORY
+            ) from None
 
     def plan(self) -> Plan:
         """Return the plan of the run."""

@@ -16,6 +16,7 @@ from rollshape.algorithms.registry import new_algorithm
 from rollshape.envs.access import EnvAccess
 from rollshape.envs.episodic import EpisodicEnv, EpisodicHost
 from rollshape.envs.inspect import functional_facts, host_facts
+from rollshape.envs.objects import env_id
 from rollshape.envs.registry import kind, make, make_host
 from rollshape.envs.trust import check_module
 from rollshape.errors import RequestError
@@ -35,8 +36,9 @@ def plan_run(spec: Spec, access: EnvAccess | None = None) -> Plan:
     """Return the plan of a spec, with the memory that its environment takes."""
     options = spec.env_kwargs or {}
     reserve_devices(_num_devices(spec))
-    if kind(spec.env) == "host":
-        return spec.plan(**host_facts(spec.env, access or EnvAccess(), **options))
+    access = access or EnvAccess()
+    if kind(spec.env, access) == "host":
+        return spec.plan(**host_facts(spec.env, access, **options))
     return spec.plan(**functional_facts(make(spec.env, **options)))
 
 
@@ -47,7 +49,7 @@ def _num_devices(spec: Spec) -> int:
 def check_run(spec: Spec, access: EnvAccess) -> Plan:
     """Return the plan of a spec; raise the RequestError that its driver would raise, without creating the driver."""
     plan, options = plan_run(spec, access), spec.env_kwargs or {}
-    if kind(spec.env) == "host":
+    if kind(spec.env, access) == "host":
         with closing(make_host(spec.env, 1, access, **options)) as host:
             new_algorithm(spec, plan, host.observation, host.action)
     else:
@@ -62,14 +64,14 @@ def new_driver(
     """Return what trains the spec, by the kind of its environment."""
     options = spec.env_kwargs or {}
     is_episodic = spec.episodic_reward or RULES[spec.algo].uses_subsequences
-    if kind(spec.env) == "host":
+    access = access or EnvAccess()
+    if kind(spec.env, access) == "host":
         if jax.process_count() > 1:
             raise RequestError(
                 "processes",
                 f"{spec.env} steps on the host, and only functional environments can be divided over processes.",
                 "Train it in one process.",
             )
-        access = access or EnvAccess()
         pool = make_host(spec.env, plan.num_envs, access, **options)
         return HostDriver(spec, plan, EpisodicHost(pool) if is_episodic else pool, interval, network, access)
     env = make(spec.env, **options)
@@ -84,10 +86,15 @@ def log_interval(spec: Spec, plan: Plan) -> int:
     return every if spec.eval_every is None else min(every, max(1, spec.eval_every // plan.rollout_size))
 
 
-def trusted_spec(directory: RunDirectory, trust: bool) -> Spec:
-    """Return the spec of a run, or a RequestError if opening it would execute a module that is not installed."""
+def trusted_spec(directory: RunDirectory, trust: bool, env: Any = None) -> Spec:
+    """Return the spec of a run, or a RequestError if opening it would execute a module that is not installed.
+
+    `env` is the run's environment, if it is an object that only the caller can provide.
+    """
     spec = directory.spec()
-    if not trust:
+    if env is not None:
+        env_id(env, spec.env)
+    elif not trust:
         check_module(spec.env, str(directory.path))
     return spec
 
@@ -106,14 +113,15 @@ def open_run(
     *,
     trust: bool = False,
     access: EnvAccess | None = None,
+    env: Any = None,
 ) -> OpenedRun:
     """Open a run at a checkpoint (the latest by default), to score or measure it.
 
-    A run that was trained with a network of the caller's needs the same `network` again. A run whose environment is in
-    a module that is not installed is opened only with `trust`, because this executes the module.
+    A run that was trained with a network or an environment object of the caller's needs the same again. A run whose
+    environment is in a module that is not installed is opened only with `trust`, because this executes the module.
     """
     directory = RunDirectory(path)
-    spec = trusted_spec(directory, trust)
+    spec = trusted_spec(directory, trust, env)
     description = directory.read().get("network")
     if description is not None and network is None:
         raise RequestError(

@@ -1,0 +1,1 @@
+"""The public functions that need every other package, and the objects that notebooks show."""
