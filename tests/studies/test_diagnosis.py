@@ -13,6 +13,8 @@ from rollshape.cli import main
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.noise_scale import NoiseScale
+from rollshape.integrations.description import describe
+from rollshape.integrations.writer import RunWriter
 from rollshape.studies.diagnosis import Diagnosis, best_end, diagnose
 from rollshape.studies.gymnasium_registry import max_episode_steps, reward_threshold
 from rollshape.studies.records import read_records
@@ -25,6 +27,7 @@ from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
 SPEC = Spec(env="Pendulum-v1", num_envs=64, num_steps=64, num_minibatches=8, total_timesteps=64 * 64 * 200)
+COLUMNS_BY_ROW = ("action_std",)
 
 
 def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "done", **metrics: Any) -> Path:
@@ -36,7 +39,7 @@ def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "d
         {"spec": spec.to_dict(), "plan": plan.to_dict(), "versions": {}, "status": status, "summary": {"timesteps": 0}}
     )
     chance = np.random.default_rng(spec.seed)
-    for update in np.unique(np.linspace(1, updates, 40).round().astype(int)):
+    for row, update in enumerate(np.unique(np.linspace(1, updates, 40).round().astype(int))):
         directory.append(
             {
                 "update": int(update), "timesteps": int(update) * plan.rollout_size, "wall_time": 1.0,
@@ -45,7 +48,8 @@ def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "d
                 "entropy": 1.0, "approx_kl": 0.01, "clip_fraction": 0.1, "ratio_ess": 0.97, "grad_norm": 0.5,
                 "reset_phase_entropy": 0.95, "approx_kl_epochs": [0.002, 0.006, 0.01, 0.012],
                 "ratio_ess_epochs": [0.99, 0.98, 0.97, 0.97], "explained_variance": 0.8, "learning_rate": 3e-4,
-                "success_rate": None, "rollout_s": None, "update_s": None, "sps": 100_000, **metrics,
+                "success_rate": None, "rollout_s": None, "update_s": None, "sps": 100_000,
+                **{name: value[row] if name in COLUMNS_BY_ROW else value for name, value in metrics.items()},
             }
         )  # fmt: skip
     return path
@@ -62,6 +66,12 @@ FAULTS: dict[str, dict[str, Any]] = {
     "learning-rate": {"approx_kl_epochs": [0.5, 1.0, 1.4, 1.8]},
     "short-window": {"spec": replace(SPEC, num_envs=1024, num_steps=4), "explained_variance": 0.3},
     "weak-critic": {"explained_variance": -0.5},
+    "entropy-collapse": {"action_std": [1.0, *[0.01] * 39]},
+    "reward-scale": {"reward_rms": 1e4, "return_std": 1e5, "value_gradient_share": 1 - 1e-9},
+    "observation-scale": {"observation_scale": 1000.0, "observation_scale_ratio": 1e6},
+    "value-dominates": {"value_gradient_share": 1 - 1e-9},
+    "discount-horizon": {"spec": replace(SPEC, gamma=0.5)},
+    "over-smooth": {"noise_scale": 800.0, "effective_sample_size": 64 * 64 / 40},
     "synchronized-resets": {"reset_phase_entropy": 0.2},
 }
 
@@ -88,7 +98,13 @@ def test_a_run_in_good_health_that_never_learned_has_no_suspects(tmp_path: Path)
     found = only(write_run(tmp_path / "run"))
     assert found.verdict.name == "never learned"
     assert found.suspects == []
-    measurable = set(CHECKS) - {"over-smooth", "contention"}  # these need a probe, or other runs
+    unknown = {suspect.rule: suspect.needs for suspect in found.not_measurable}
+    assert unknown == {
+        "over-smooth": ("noise_scale", "effective_sample_size"),
+        "observation-scale": ("observation_scale",),
+        "value-dominates": ("value_gradient_share",),
+    }
+    measurable = set(CHECKS) - set(unknown) - {"contention"}  # which needs other runs
     assert {finding.rule for finding in found.cleared} == measurable
     assert all(finding.severity == "info" for finding in found.cleared)
 
@@ -201,13 +217,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["diagnose", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [run["verdict"] for run in document] == ["never learned"] * 3
-    assert document[0]["suspects"][0]["rule"] == "weak-critic"
-    assert set(document[0]) >= {"run_dir", "reason", "numbers", "cleared", "success_rate", "seed"}
+    assert [run["num_envs"] for run in document] == [32, 64, 64]  # sorted by shape
+    assert document[1]["suspects"][0]["rule"] == "weak-critic"
+    assert set(document[0]) >= {"run_dir", "reason", "numbers", "cleared", "not_measurable", "success_rate", "seed"}
     assert main(["diagnose", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "never learned 2 of 2" in shown
-    assert "[weak-critic]" in shown
+    assert "2 never learned  → weak-critic (2 of 2)" in shown
+    assert "seed" not in shown.replace("seeds", "")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert main(["diagnose", str(tmp_path), "--details"]) == 0
+    shown = capsys.readouterr().out
+    assert "seed 1, never learned: return from" in shown
     assert "No measured cause stands out" in shown
+    assert "not measurable from this log: over-smooth (needs noise_scale," in shown
     assert main(["diagnose", str(tmp_path / "nowhere")]) == 2
 
 
@@ -215,3 +237,78 @@ def test_a_study_is_diagnosed_from_its_folder(tmp_path: Path) -> None:
     fixed = {"env": "FrozenLake-v1", "num_envs": 8, "num_steps": 8, "total_timesteps": 64 * 20, "hidden_sizes": [4]}
     run_study(study_from_dict({"fixed": fixed, "points": [{"num_epochs": 1}], "seeds": 1}, "x"), tmp_path / "x")
     assert only(tmp_path / "x").verdict.name in ("never learned", "plateaued")
+
+
+def foreign_run(path: Path, dialect: str, config: dict[str, Any], rows: int = 40, **metrics: Any) -> Path:
+    """A run of another library whose log has scores and what is given, and nothing else."""
+    writer = RunWriter(path, describe(config, dialect, env="CartPole-v1"))
+    chance = np.random.default_rng(0)
+    for update in range(1, rows + 1):
+        row = {"update": update, "timesteps": 100 * update, "episodic_return": 20 + chance.normal()}
+        known = {name: value[update - 1] if isinstance(value, list) else value for name, value in metrics.items()}
+        writer.append(row | known)
+    writer.end()
+    return path
+
+
+SB3 = {"n_envs": 4, "n_steps": 2048, "batch_size": 64, "n_timesteps": 40 * 4 * 2048, "learning_rate": 0.009}
+
+
+def test_what_a_log_does_not_say_is_never_cleared(tmp_path: Path) -> None:
+    found = only(foreign_run(tmp_path / "run", "sb3", SB3))
+    unknown = {suspect.rule for suspect in found.not_measurable}
+    known = {finding.rule for finding in (*found.suspects, *found.cleared)}
+    assert known == {"few-updates", "discount-horizon"}  # which need the settings only
+    assert unknown == set(CHECKS) - known - {"contention"}
+    document = found.to_dict()
+    assert {"rule": "learning-rate", "needs": ["approx_kl"]} in document["not_measurable"]
+    assert document["trainer"]["name"] == "Stable-Baselines3"
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "sb3": ("sb3", SB3, {}, "n_steps: 2048 → 512."),
+    "cleanrl": (
+        "cleanrl",
+        {"num_envs": 4, "num_steps": 2048, "num_minibatches": 4, "total_timesteps": 40 * 8192},
+        {},
+        "num_steps: 2048 → 512; num_minibatches: 4 → 1.",
+    ),
+    "rsl_rl": (
+        "rsl_rl",
+        {"num_envs": 4, "num_steps_per_env": 2048, "max_iterations": 40, "algorithm": {"num_mini_batches": 4}},
+        {},
+        "num_steps_per_env: 2048 → 512",
+    ),
+    "learning rate": ("sb3", SB3, {"approx_kl": 1.0}, "learning_rate: 0.009 → 0.0009"),
+    "observations": ("sb3", SB3, {"observation_scale": 1e5}, "VecNormalize(norm_obs=True)"),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_the_change_is_in_the_words_of_the_library(case: str, tmp_path: Path) -> None:
+    dialect, config, metrics, change = CHANGES[case]
+    found = only(foreign_run(tmp_path / "run", dialect, config, **metrics))
+    assert change in found.suspects[0].fix
+    assert found.suspects[0].numbers["changes"]
+
+
+def test_the_change_of_our_own_runs_is_a_flag(tmp_path: Path) -> None:
+    found = only(write_run(tmp_path / "run", approx_kl_epochs=[0.0, 1e-8, 1e-8, 2e-8]))
+    assert found.suspects[0].fix == "--learning-rate 0.0003 → 0.003"
+    assert found.suspects[0].numbers["changes"] == [{"key": "--learning-rate", "before": 3e-4, "after": 3e-3}]
+
+
+def test_a_cause_outranks_its_consequences(tmp_path: Path) -> None:
+    """A huge reward also drowns the policy's gradient and stalls the policy."""
+    found = only(write_run(tmp_path / "run", reward_rms=1e4, value_gradient_share=1 - 1e-9,
+                           approx_kl_epochs=[0.0, 1e-8, 1e-8, 2e-8]))  # fmt: skip
+    assert found.suspects[0].rule == "reward-scale"
+    assert "learning-rate" in {finding.rule for finding in found.cleared}
+
+
+def test_losses_that_end_before_the_run_are_not_finite(tmp_path: Path) -> None:
+    broken = foreign_run(tmp_path / "broken", "sb3", SB3, value_loss=[1.0] * 30 + [None] * 10)
+    assert only(broken).verdict.name == "diverged"
+    sparse = foreign_run(tmp_path / "sparse", "sb3", SB3, value_loss=[1.0, None, None, None] * 10)
+    assert only(sparse).verdict.name == "never learned"
+    assert only(foreign_run(tmp_path / "none", "sb3", SB3)).verdict.name == "never learned"

@@ -48,7 +48,7 @@ def learning_curve(
     else:
         x = np.array([row.update for row in rows], np.float64) * gradient_steps_per_update
     y = np.array([row.metric(metric) for row in rows], np.float64)  # None becomes NaN
-    known = np.isfinite(y)
+    known = np.isfinite(x) & np.isfinite(y)  # a log of another library may have no steps/s
     return Curve(x[known], y[known])
 
 

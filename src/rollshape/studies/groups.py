@@ -19,6 +19,8 @@ from rollshape.studies.trials import format_value
 from rollshape.training.spec import Spec
 
 SHAPE_FIELDS = ("num_envs", "num_steps", "rollout_size")
+LABELS = ("trainer", "algo")  # settings whose values need no name beside them
+FINAL_SHARE = 0.1  # of a run's timesteps: the end of its curve
 THRESHOLD_SHARE = 0.8  # of the rise from the start to the best end, where no threshold is registered
 
 
@@ -71,6 +73,19 @@ class Task:
         scores = [value for group in self.groups for run in group.runs for value in run.values(self.metric)]
         return float(min(scores)) if scores else 0.0
 
+    @cached_property
+    def is_scored_by_curves(self) -> bool:
+        """Whether final returns are those of the curves: a log of another library seldom has a score after training."""
+        runs = [run for group in self.groups for run in group.runs if run.status == "done" and run.rows]
+        return any(run.final_return is None and not run.trainer.is_ours for run in runs)
+
+    @property
+    def final_meaning(self) -> str:
+        """What a final return of this task is, for captions."""
+        if self.is_scored_by_curves:
+            return f"mean of {self.metric} over the last {FINAL_SHARE:.0%} of the timesteps, the same for every library"
+        return "mean over fresh episodes after the last update"
+
     def final_returns(self) -> dict[str, Floats]:
         """Return group → final returns of its finished runs; groups without one are left out."""
         returns = {}
@@ -83,7 +98,9 @@ class Task:
     def _final_return(self, run: RunRecord) -> float | None:
         if run.status == "diverged":
             return self.lowest_score
-        return run.final_return if run.status == "done" else None
+        if run.status != "done":
+            return None
+        return end_of_curve(run, self.metric) if self.is_scored_by_curves else run.final_return
 
     def curves(self, group: Group, by: Alignment) -> list[Curve]:
         """Return the learning curves of a group's runs that have one."""
@@ -128,6 +145,15 @@ class Task:
         return Threshold(start + THRESHOLD_SHARE * (best - start), source)
 
 
+def end_of_curve(run: RunRecord, metric: str) -> float | None:
+    """Return the mean of a metric over the last tenth of a run's timesteps; None if it is nowhere in the run."""
+    known = [(row.timesteps, value) for row in run.rows if (value := row.metric(metric)) is not None]
+    if not known:
+        return None
+    last = [value for timesteps, value in known if timesteps > (1 - FINAL_SHARE) * run.rows[-1].timesteps]
+    return float(np.mean(last)) if last else known[-1][1]
+
+
 def group_tasks(records: Sequence[RunRecord]) -> list[Task]:
     """Group runs by environment and by settings, sorted by shape and then by whatever else differs."""
     by_task: dict[tuple[str, str], dict[Any, list[RunRecord]]] = {}
@@ -159,11 +185,12 @@ def _score_metric(runs: Iterable[RunRecord]) -> str:
 def _varied_fields(runs: Sequence[RunRecord]) -> list[str]:
     """Return the fields, other than those of the shape, in which runs of a task differ."""
     keys = [dict(run.group_key) for run in runs]
-    return [name for name in keys[0] if name not in SHAPE_FIELDS and len({key[name] for key in keys}) > 1]
+    names = dict.fromkeys(name for key in keys for name in key if name not in SHAPE_FIELDS)
+    return [name for name in names if len({key.get(name) for key in keys}) > 1]
 
 
 def _group_order(run: RunRecord, varied: Sequence[str]) -> tuple[Any, ...]:
-    values = (part for name in varied for part in _sort_key(getattr(run.spec, name)))
+    values = (part for name in varied for part in _sort_key(run.setting(name)))
     return (run.plan.num_envs, run.plan.num_steps, *values)
 
 
@@ -179,12 +206,12 @@ def _group_labels(runs: Sequence[RunRecord], varied: Sequence[str]) -> list[str]
     shapes = [run.shape for run in runs]
     is_one_shape = len(runs) > 1 and len(set(shapes)) == 1
     parts = [[] if is_one_shape else [shape] for shape in shapes]
-    for name in sorted(varied, key=lambda name: name != "algo"):
+    for name in sorted(varied, key=lambda name: LABELS.index(name) if name in LABELS else len(LABELS)):
         if len({tuple(part) for part in parts}) == len(runs):
             break
         for part, run in zip(parts, runs, strict=True):
-            value = format_value(getattr(run.spec, name))
-            part.append(value if name == "algo" else f"{name} {value}")
+            value = format_value(run.setting(name))
+            part.append(value if name in LABELS else f"{name} {value}")
     return [", ".join(part) for part in parts]
 
 

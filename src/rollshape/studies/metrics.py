@@ -26,7 +26,7 @@ class MetricsRow:
 
     update: int
     timesteps: int
-    sps: float  # environment steps per second in this interval
+    sps: float | None  # environment steps per second in this interval; None if a log of another library has none
     values: Mapping[str, Any]
 
     @classmethod
@@ -34,7 +34,8 @@ class MetricsRow:
         """Read a row; a ValueError names a value that is no metric."""
         for name, value in values.items():
             check_metric(value, name)
-        for name, kind in {"update": int, "timesteps": int, "sps": float}.items():
+        kinds: dict[str, Any] = {"update": int, "timesteps": int, "sps": float | None}
+        for name, kind in kinds.items():
             check_types(values[name], kind, name)
         return cls(values["update"], values["timesteps"], values["sps"], values)
 

@@ -1,9 +1,7 @@
 """Classify a run's learning curve: learned, still rising, plateaued, never learned, collapsed or diverged.
 
-Scores y₀ … yₙ₋₁ are returns on fresh episodes where these were measured, else training returns. Their noise is
-σ² = Σ (yᵢ₊₁ − yᵢ)² / 2(n−1), which a trend can only overestimate. With w = n/5 (at least 2), the end is the mean of
-the last w scores, the best is the highest mean of w consecutive scores. A difference counts from three standard errors
-on; a difference to the best from four, because the best is the maximum of many.
+Scores are returns on fresh episodes where these were measured, else training returns; `levels` says what is compared.
+docs/diagnosis.md explains each test and how often people agree with the verdicts.
 """
 
 from __future__ import annotations
@@ -15,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rollshape.studies.learning_scores import read_learning_scores
+from rollshape.studies.levels import TREND_Z, Levels, measure_levels, window
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.statistics import Floats
 
@@ -22,11 +22,14 @@ VerdictName = Literal[
     "learned", "still rising", "plateaued", "never learned", "collapsed", "diverged", "too short to judge"
 ]
 MIN_SCORES = 5
-MIN_ERRORS, MIN_ERRORS_BEST = 3.0, 4.0  # standard errors from which a difference counts
-TREND_Z = 2.326  # one-sided 1 % of the normal distribution
-MIN_GAIN = 0.1  # share of the whole rise that the second half must add to be still rising
+MIN_ERRORS, MIN_ERRORS_BEST = 3.0, 4.0  # standard errors from which a rise counts; the best is the maximum of many
+MIN_RISE, MIN_FLAT_RISE = 0.05, 0.1  # share of the way to the target below which a rise is negligible; if it has ended
+LOST = 0.5  # share of the rise that a collapsed run has lost
+NEAR_TARGET = 0.95  # share of the way to the target from which on the interval of the end may contain it
+CLEAR_GAIN, MIN_GAIN = 0.25, 0.1  # share of the rise that the second half adds; the latter only if it is significant
+MIN_LATE_GAIN = 0.04  # share of the rise that the last third adds
 CLOSE_TO_BEST = 0.9  # share of the rise to the best of comparable runs that counts as learned
-HALFWAY = 0.5  # of the way to the target: a best run that did not get there is no reference
+NEARLY_SOLVED = 0.8  # of the way to the target: a best run that did not get there is no reference
 
 
 @dataclass(frozen=True)
@@ -39,74 +42,102 @@ class RunVerdict:
 
     @property
     def is_bad(self) -> bool:
-        return self.name != "learned"
+        """Whether the run failed: a plateau is a failure only below a target or a better run."""
+        if self.name == "plateaued":
+            return self.numbers.get("reference") is not None
+        return self.name in ("never learned", "collapsed", "diverged")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"verdict": self.name, "reason": self.reason, "numbers": self.numbers}
+        return {"verdict": self.name, "reason": self.reason, "numbers": self.numbers, "bad": self.is_bad}
 
 
 def read_scores(rows: Sequence[MetricsRow]) -> Floats:
     """Return the scores of a run: returns on fresh episodes if there are enough, else training returns."""
-    fresh = [value for row in rows if (value := row.metric("eval_return")) is not None]
-    if len(fresh) >= MIN_SCORES:
-        return np.array(fresh, np.float64)
-    return np.array([value for row in rows if (value := row.metric("episodic_return")) is not None], np.float64)
+    return read_learning_scores(rows, MIN_SCORES).values
 
 
 def end_score(rows: Sequence[MetricsRow]) -> float | None:
-    """Return the mean of the last fifth of the scores."""
+    """Return the median of the last tenth of the scores (at least 3)."""
     y = read_scores(rows)
-    return float(y[-_window(y) :].mean()) if y.size else None
-
-
-def _window(y: Floats) -> int:
-    return min(y.size, max(2, y.size // 5))
+    return float(np.median(y[-window(y.size) :])) if y.size else None
 
 
 def classify_run(
-    rows: Sequence[MetricsRow], status: str, target: float | None = None, best_other: float | None = None
+    rows: Sequence[MetricsRow],
+    status: str,
+    target: float | None = None,
+    best_other: float | None = None,
+    untrained: float | None = None,
 ) -> RunVerdict:
-    """Classify a run. `target`: the return that counts as solved; `best_other`: the best end of comparable runs."""
+    """Classify a run.
+
+    Args:
+        rows: its metrics.
+        status: how it ended; "diverged" is a verdict.
+        target: the return that counts as solved.
+        best_other: the best end of comparable runs.
+        untrained: score of the untrained policy; by default that of a row of update 0, if there is one.
+    """
     if status == "diverged":
         return RunVerdict("diverged", "a loss or parameter was not finite", {})
-    y = read_scores(rows)
-    if y.size < MIN_SCORES:
-        return RunVerdict("too short to judge", f"{y.size} scores; at least {MIN_SCORES} are needed", {})
-    w = _window(y)
-    means = np.convolve(y, np.ones(w) / w, "valid")
-    start, end, best = float(y[0]), float(means[-1]), float(means.max())
-    noise = float(np.sqrt((np.diff(y) ** 2).sum() / (2 * (y.size - 1))))
-    start_error, mean_error = noise * math.sqrt(1 + 1 / w), noise * math.sqrt(2 / w)
-    numbers: dict[str, float | None] = {"start": start, "end": end, "best": best, "noise": noise, "target": target}
-    trend, gain = _trend(y[y.size // 2 :])
-    numbers |= {"trend_z": trend, "gain": gain}
-    summary = f"return from {start:.4g} to {end:.4g}, noise {noise:.2g}"
-    if target is not None and end >= target:
-        return RunVerdict("learned", f"{summary}; {target:.4g} counts as solved", numbers)
-    if best - end > max(MIN_ERRORS * mean_error, (best - start) / 2) and best - start > MIN_ERRORS_BEST * start_error:
-        return RunVerdict("collapsed", f"{summary}, after a peak of {best:.4g}: lost more than half its rise", numbers)
-    if end - start <= MIN_ERRORS * start_error and best - start <= MIN_ERRORS_BEST * start_error:
-        return RunVerdict("never learned", f"{summary}: a rise of less than {MIN_ERRORS:g} standard errors", numbers)
-    if trend > TREND_Z and gain > MIN_GAIN * (end - start):
-        return RunVerdict(
-            "still rising",
-            f"{summary}; rose by {gain:.3g} in the second half (Mann–Kendall z = {trend:.1f}, above {TREND_Z:g})",
-            numbers,
-        )
-    reference = start if target is None else start + HALFWAY * (target - start)
-    if best_other is not None and best_other > reference and end >= start + CLOSE_TO_BEST * (best_other - start):
-        return RunVerdict(
-            "learned", f"{summary}, flat at the end, within 10 % of the best run's {best_other:.4g}", numbers
-        )
-    comparison = "" if best_other is None else f"; the best run ends at {best_other:.4g}"
-    return RunVerdict("plateaued", f"{summary}, flat at the end (Mann–Kendall z = {trend:.1f}){comparison}", numbers)
+    scores = read_learning_scores(rows, MIN_SCORES)
+    if scores.values.size < MIN_SCORES:
+        return RunVerdict("too short to judge", f"{scores.values.size} scores; at least {MIN_SCORES} are needed", {})
+    levels = measure_levels(scores, untrained)
+    numbers: dict[str, float | None] = {
+        "start": levels.start, "end": levels.end, "best": levels.best, "noise": levels.noise, "target": target,
+        "trend_z": levels.half.z, "gain": levels.half.gain, "reference": None,
+    }  # fmt: skip
+    name, reason = _classify(levels, target, best_other)
+    if name == "plateaued":
+        references = [value for value in (target, best_other) if value is not None]
+        numbers["reference"] = max(references, default=None)
+    return RunVerdict(name, f"return from {levels.start:.4g} to {levels.end:.4g}{reason}", numbers)
 
 
-def _trend(y: Floats) -> tuple[float, float]:
-    """Return (Mann–Kendall z, rise along the Theil–Sen slope) of equally spaced scores."""
-    n = y.size
-    i, j = np.triu_indices(n, 1)
-    statistic = np.sign(y[j] - y[i]).sum()
-    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    slope = float(np.median((y[j] - y[i]) / (j - i))) if n > 1 else 0.0
-    return float((statistic - np.sign(statistic)) / deviation) if deviation else 0.0, slope * (n - 1)
+def _classify(levels: Levels, target: float | None, best_other: float | None) -> tuple[VerdictName, str]:
+    """Return the verdict and the end of the sentence that gives its reason."""
+    if target is not None and _is_at(levels, target):
+        return "learned", f"; {target:.4g} counts as solved"
+    has_risen = (
+        levels.is_above_start(levels.end, MIN_ERRORS)
+        or levels.is_above_start(levels.best, MIN_ERRORS_BEST)
+        or (levels.whole.z > TREND_Z and levels.whole.gain > MIN_ERRORS * levels.scatter)
+    )
+    goal = max((value for value in (target, best_other) if value is not None), default=None)
+    if not has_risen:
+        return "never learned", f": no rise above the noise ({levels.noise:.2g})"
+    is_rising = _is_rising(levels)
+    needed = MIN_RISE if is_rising else MIN_FLAT_RISE
+    if goal is not None and levels.best - levels.start < needed * (goal - levels.start):
+        return "never learned", f": less than {needed:.0%} of the way to {goal:.4g}"
+    lost = levels.best - levels.end
+    if lost > max(MIN_ERRORS * math.sqrt(2) * levels.level_error, LOST * (levels.best - levels.start)):
+        return "collapsed", f", after a peak of {levels.best:.4g}: lost more than half of its rise"
+    if is_rising:
+        return "still rising", f"; rose by {levels.half.gain:.3g} in the second half"
+    reference = levels.start if target is None else levels.start + NEARLY_SOLVED * (target - levels.start)
+    if (
+        best_other is not None
+        and best_other > reference
+        and levels.end >= levels.start + CLOSE_TO_BEST * (best_other - levels.start)
+    ):
+        return "learned", f", flat at the end, within 10 % of the best run's {best_other:.4g}"
+    if target is not None:
+        return "plateaued", f", flat at the end; {target:.4g} counts as solved"
+    if best_other is not None:
+        return "plateaued", f", flat at the end; the best run ends at {best_other:.4g}"
+    return "plateaued", ", flat at the end; without a target or other runs, it is unknown how good that is"
+
+
+def _is_at(levels: Levels, target: float) -> bool:
+    """Return whether the end is at the target, or so close that its 95 % interval contains it."""
+    is_near = levels.end >= levels.start + NEAR_TARGET * (target - levels.start)
+    return levels.end >= target or (is_near and levels.end + 1.96 * levels.level_error >= target)
+
+
+def _is_rising(levels: Levels) -> bool:
+    """Return whether the second half adds to the rise, and the last third still does."""
+    half, third, rise = levels.half, levels.third, max(levels.rise, levels.best - levels.start)
+    is_clear = half.gain > CLEAR_GAIN * rise or (half.gain > MIN_GAIN * rise and half.is_significant)
+    return is_clear and third.gain > MIN_LATE_GAIN * rise

@@ -1,4 +1,4 @@
-"""Checks of how far updates move the policy: too few updates, policy lag, learning rate."""
+"""Checks of how far updates move the policy: too few updates, too many epochs, learning rate, entropy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from rollshape.geometry.dialects.remedy import shorten
 from rollshape.geometry.rules.budget import FEW_UPDATES
 from rollshape.studies.records import RunRecord
+from rollshape.studies.remedies import Remedy
 from rollshape.studies.run_verdict import read_scores
 from rollshape.studies.statistics import Floats
-from rollshape.studies.suspects.base import MAX_EVIDENCE, Suspect, check, evidence
+from rollshape.studies.suspects.base import MAX_EVIDENCE, Missing, Suspect, check, evidence, missing
 
 NOTABLE_KL, NOTABLE_ESS, NOTABLE_CLIP = 0.05, 0.9, 0.3
-NOTABLE_STEP, NOTABLE_STALL = 0.01, 1e-4  # √KL per gradient step; KL per update
+NOTABLE_FIRST_KL = 0.012  # in the first epoch of an update
+NOTABLE_STALL, NOTABLE_SMALL_STEP = 1e-4, 2e-4  # KL per update; √KL per gradient step
+USUAL_EPOCHS = 20
 
 
 @check("few-updates", "arithmetic; Stable-Baselines3 issues 1625, 766 and 660")
@@ -35,11 +39,10 @@ def few_updates(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | None:
         strength = min(MAX_EVIDENCE, strength + 1) if confirms else strength - 1
         message += f"; after as many updates, better and longer runs were at {others_then:.4g}, this one at {end:.4g}"
         numbers |= {"others_then": others_then, "own_end": end}
-    fix = (
-        f"Use total_timesteps {FEW_UPDATES * size:,} for {FEW_UPDATES} updates of {size:,} samples, or a smaller "
-        "rollout_size."
-    )
-    return Suspect(strength, f"{message}.", fix, numbers)
+    factor = FEW_UPDATES / max(1, updates)
+    changes = shorten(run.plan.num_envs, run.plan.num_steps, factor) if factor > 1 else {}
+    budget = f"Or train for {FEW_UPDATES * size:,} timesteps: {FEW_UPDATES} updates of {size:,} samples."
+    return Suspect(strength, f"{message}.", Remedy(changes, budget), numbers)
 
 
 def _noise(y: Floats) -> float:
@@ -54,38 +57,60 @@ def _better_runs_at(update: int, scores: Floats, others: Sequence[RunRecord]) ->
         if min(scores.size, theirs.size) < 2 or other.rows[-1].update < 1.5 * update:
             continue
         is_better = theirs[-2:].mean() - scores[-2:].mean() > 3 * max(_noise(scores), _noise(theirs))
-        later = [row.metric("eval_return") for row in other.rows if row.update >= update]
+        later = [row.score for row in other.rows if row.update >= update]
         known = [value for value in later if value is not None]
         values += known[:1] if is_better else []
     return float(np.median(values)) if values else None
 
 
-@check("policy-lag", "Schulman et al. 2017: the ratio is only to be trusted near 1")
-def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
-    """Measure how far the policy is from its data in the last epoch of an update: KL, ratio ESS, clip fraction.
+def kl_of_epochs(run: RunRecord) -> tuple[float, float] | None:
+    """Return the median KL in the (first, last) epoch of an update; None without such columns.
 
-    What the first epoch does alone is attributed to the learning rate and subtracted.
+    A log that has one KL per update gives both; it is attributed to the first epoch if there are not unusually many.
     """
-    if run.plan.gradient_steps_per_update == 1:
+    first, last = run.at_epoch("approx_kl_epochs", 0), run.at_epoch("approx_kl_epochs", -1)
+    if first and last:
+        end = float(np.max(last[-3:]) if run.status == "diverged" else np.median(last))
+        return max(0.0, float(np.median(first))), max(0.0, end)
+    kl = run.median("approx_kl")
+    if kl is None or any(row.epoch_metric("approx_kl_epochs") for row in run.rows):
+        return None  # not logged, or not finite
+    kl = max(0.0, kl)
+    return (kl if run.plan.num_epochs <= USUAL_EPOCHS else 0.0), kl
+
+
+@check(
+    "policy-lag",
+    "Schulman et al. 2017: the ratio is only to be trusted near 1",
+    follows={"learning-rate": 2.0},
+)
+def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
+    """Measure how far the policy is from its data in the last epoch of an update: KL, ratio ESS, clip fraction."""
+    if run.plan.gradient_steps_per_update <= 1:
         return None  # the data is the current policy's
-    last_kl, last_ess = run.at_epoch("approx_kl_epochs", -1), run.at_epoch("ratio_ess_epochs", -1)
-    first_kl, clip_fractions = run.at_epoch("approx_kl_epochs", 0), run.values("clip_fraction")
-    if not last_kl or not last_ess or not first_kl or not clip_fractions:
-        return None
-    kl, early_kl, ess, clip = (float(np.median(values)) for values in (last_kl, first_kl, last_ess, clip_fractions))
-    strength = max(evidence(kl, NOTABLE_KL, 0.5), evidence(ess, NOTABLE_ESS, 0.4), evidence(clip, NOTABLE_CLIP, 0.7))
-    strength -= max(0.0, evidence(early_kl, NOTABLE_KL, 0.5))
+    kls = kl_of_epochs(run)
+    if kls is None:
+        return Missing(("approx_kl",))
+    last_ess = run.at_epoch("ratio_ess_epochs", -1) or run.values("ratio_ess")
+    ess, clip = float(np.median(last_ess)) if last_ess else None, run.median("clip_fraction")
+    parts = [f"KL {kls[1]:.2g} (notable above {NOTABLE_KL})"]
+    strengths = [evidence(kls[1], NOTABLE_KL, 0.5)]
+    if ess is not None:
+        parts.append(f"effective sample size of the ratios {ess:.0%} (below {NOTABLE_ESS:.0%})")
+        strengths.append(evidence(ess, NOTABLE_ESS, 0.4))
+    if clip is not None:
+        parts.append(f"clip fraction {clip:.0%} (above {NOTABLE_CLIP:.0%})")
+        strengths.append(evidence(clip, NOTABLE_CLIP, 0.7))
     epochs = run.plan.num_epochs
+    fewer = max(1, min(4, round(epochs / 4)))
     return Suspect(
-        strength,
-        f"In the last of {epochs} epochs the policy has moved away from its data: KL {kl:.2g} (notable above "
-        f"{NOTABLE_KL}), effective sample size of the ratios {ess:.0%} (below {NOTABLE_ESS:.0%}), clip fraction "
-        f"{clip:.0%} (above {NOTABLE_CLIP:.0%}).",
-        f"Use fewer than {epochs} epochs, or stop early with --target-kl 0.02."
+        max(strengths),
+        f"In the last of {epochs} epochs the policy has moved away from its data: {', '.join(parts)}.",
+        Remedy({"num_epochs": fewer}, "Or stop updates early at a KL of 0.02.")
         if epochs > 1
-        else "Use fewer minibatches, or a lower learning rate.",
+        else Remedy({}, "Use fewer minibatches, or a lower learning rate."),
         {
-            "approx_kl": kl,
+            "approx_kl": kls[1],
             "ratio_ess": ess,
             "clip_fraction": clip,
             "threshold": {"approx_kl": NOTABLE_KL, "ratio_ess": NOTABLE_ESS, "clip_fraction": NOTABLE_CLIP},
@@ -93,44 +118,98 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
     )
 
 
-@check("learning-rate", "Hilton et al. 2021 (√ rule for Adam); the KL that PPO implementations steer to, 0.01 to 0.05")
-def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | None:
-    """Measure √KL per gradient step (too large a step) and KL per update (hardly any step)."""
-    steps, rate = run.plan.gradient_steps_per_update, run.spec.learning_rate
-    last_kl = run.at_epoch("approx_kl_epochs", -1)
-    if not last_kl:
+@check(
+    "learning-rate",
+    "Hilton et al. 2021 (√ rule for Adam); the KL that PPO implementations steer to, 0.01 to 0.05",
+    follows={"reward-scale": 2.0, "value-dominates": 1.0},
+)
+def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Missing | None:
+    """Measure the KL of an update's first epoch (too large a step), of the update and per gradient step (too small)."""
+    steps, rate = run.plan.gradient_steps_per_update, _rate(run)
+    kls = kl_of_epochs(run)
+    at_rate = "" if rate is None else f" at learning rate {rate:g}"
+    if kls is None:
         if run.status != "diverged":
-            return None
-        return Suspect(
-            2.0,
-            f"No finite value from the first logging interval on, at learning rate {rate:g}.",
-            f"Try {rate / 10:.2g}, and clip the gradient norm at 0.5.",
-            {"learning_rate": rate},
-        )
-    if steps == 1:
+            return Missing(("approx_kl",))
+        message = f"No finite value from the first logging interval on{at_rate}."
+        advice = "Clip the gradient norm at 0.5."
+        return Suspect(2.0, message, Remedy(_scaled(rate, 0.1), advice), {"learning_rate": rate})
+    if steps <= 1:
         return None
-    kl = max(0.0, float(np.max(last_kl[-3:]) if run.status == "diverged" else np.median(last_kl)))
-    step = math.sqrt(kl) / steps
-    fast, slow = evidence(step, NOTABLE_STEP, 0.03), evidence(kl, NOTABLE_STALL, 1e-6)
-    threshold = {"move": NOTABLE_STEP, "approx_kl": NOTABLE_STALL}
-    numbers = {"approx_kl": kl, "move": step, "learning_rate": rate, "threshold": threshold}
+    first, kl = kls
+    move = math.sqrt(kl) / steps
+    fast = evidence(first, NOTABLE_FIRST_KL, 0.1)
+    slow = min(evidence(kl, NOTABLE_STALL, 1e-6), evidence(move, NOTABLE_SMALL_STEP, 1e-5))
+    threshold = {"first_epoch_kl": NOTABLE_FIRST_KL, "approx_kl": NOTABLE_STALL, "move": NOTABLE_SMALL_STEP}
+    numbers = {"approx_kl": kl, "first_epoch_kl": first, "move": move, "learning_rate": rate, "threshold": threshold}
     if fast >= slow:
         message = (
-            f"A gradient step moves the policy by √KL = {step:.2g} (notable above {NOTABLE_STEP}) at learning rate "
-            f"{rate:g}."
+            f"The first epoch of an update moves the policy by KL {first:.2g} (notable above {NOTABLE_FIRST_KL})"
+            f"{at_rate}."
         )
-        return Suspect(fast, message, f"Try {rate / 10:.2g}.", numbers)
+        return Suspect(fast, message, Remedy(_scaled(rate, 0.1)), numbers)
     factor = math.sqrt(run.plan.minibatch_size / _smallest_minibatch(run, others))
-    suggestion = (
-        f"Try {rate * factor:.2g} (√ rule from the smallest minibatch of these runs)."
+    remedy = (
+        Remedy(_scaled(rate, factor), "(√ rule from the smallest minibatch of these runs)")
         if factor > 1.5
-        else f"Try {rate * 10:.2g}."
+        else Remedy(_scaled(rate, 10))
     )
-    message = f"An update moves the policy by KL {kl:.2g} (notable below 1e-4) at learning rate {rate:g}."
-    return Suspect(slow, message, suggestion, numbers)
+    message = f"An update moves the policy by KL {kl:.2g} (notable below 1e-4){at_rate}."
+    return Suspect(slow, message, remedy, numbers)
+
+
+def _rate(run: RunRecord) -> float | None:
+    return run.spec.learning_rate if run.knows("learning_rate") else run.median("learning_rate")
+
+
+def _scaled(rate: float | None, factor: float) -> dict[str, float]:
+    return {} if rate is None else {"learning_rate": float(f"{rate * factor:.2g}")}
 
 
 def _smallest_minibatch(run: RunRecord, others: Sequence[RunRecord]) -> int:
     """Return the smallest minibatch size of the runs with the same learning rate."""
     same = [other for other in others if other.spec.learning_rate == run.spec.learning_rate]
     return min(record.plan.minibatch_size for record in (run, *same))
+
+
+NOTABLE_ENTROPY, NOTABLE_STD = 0.25, 0.2  # shares of the initial ones that are left before the middle of the run
+NOTABLE_DROP = 1.6  # nats: a fifth of the initial standard deviation, for one action dimension
+
+
+@check(
+    "entropy-collapse",
+    "premature convergence: Mnih et al. 2016 (entropy bonus)",
+    follows={"learning-rate": 1.0, "policy-lag": 0.5, "reward-scale": 0.5},
+)
+def entropy_collapse(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
+    """Compare the entropy between 20 % and 50 % of the run, or the standard deviation of actions, with the first."""
+    if (absent := missing(run, "entropy")) is not None:
+        return absent
+    middle = slice(len(run.rows) // 5, max(len(run.rows) // 2, len(run.rows) // 5 + 1))
+    deviations, entropies = run.values("action_std"), run.values("entropy")
+    later = run.median("action_std", middle)
+    threshold: dict[str, float]
+    if deviations and later is not None:
+        left, threshold = later / max(deviations[0], 1e-12), {"action_std": NOTABLE_STD}
+        strength, what = evidence(left, NOTABLE_STD, 0.02), "standard deviation of the actions"
+    else:
+        later = run.median("entropy", middle)
+        if later is None:
+            return Missing(("entropy",))
+        if min(entropies) < 0:  # of a continuous distribution
+            left, threshold = math.exp(later - entropies[0]), {"entropy_drop": NOTABLE_DROP}
+            strength, what = evidence(left, math.exp(-NOTABLE_DROP), 0.02), "spread of the actions"
+        else:
+            left, threshold = later / max(entropies[0], 1e-12), {"entropy": NOTABLE_ENTROPY}
+            strength, what = evidence(left, NOTABLE_ENTROPY, 0.02), "entropy of the policy"
+    known = run.knows("entropy_coef") and run.spec.entropy_coef is not None
+    coefficient = run.spec.entropy_coef if known else None
+    is_usable = coefficient is not None and coefficient > 0
+    return Suspect(
+        min(1.5, strength),
+        f"Before the middle of the run, {left:.0%} of the initial {what} is left (notable below "
+        f"{next(iter(threshold.values())) if 'entropy_drop' not in threshold else NOTABLE_STD:.0%}): too little "
+        "exploration.",
+        Remedy({"entropy_coef": 5 * coefficient if is_usable and coefficient is not None else 0.01}),
+        {"left": left, "entropy_coef": coefficient, "threshold": threshold},
+    )

@@ -11,20 +11,29 @@ from rollshape.geometry.algorithms import RULES as ALGORITHM_RULES
 from rollshape.geometry.rules.window import edge_weight
 from rollshape.studies.gymnasium_registry import max_episode_steps
 from rollshape.studies.records import RunRecord
-from rollshape.studies.suspects.base import Suspect, check, evidence
+from rollshape.studies.remedies import Remedy
+from rollshape.studies.suspects.base import Missing, Suspect, check, evidence, missing
 
-NOTABLE_EDGE = 0.35
-NOTABLE_EXPLAINED = 0.2
+NOTABLE_EDGE = 0.5
+NOTABLE_EXPLAINED = -0.05
 NOTABLE_PHASES = 0.7
 NUM_PHASES = 16  # of the metric reset_phase_entropy
 LONGEST_WINDOW = 4096
+FIXED_LENGTH = 0.95  # share of the longest episodes, from which on all end at the time limit
+MAX_SYMPTOM = 0.3  # evidence of what other suspects cause as well
 
 
-@check("short-window", "GAE's own formula; Rudin et al. 2021")
-def short_window(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
+@check(
+    "short-window",
+    "GAE's own formula; Rudin et al. 2021",
+    follows={"learning-rate": 1.0, "few-updates": 0.5, "over-smooth": 0.5, "reward-scale": 1.0, "value-dominates": 1.0},
+)
+def short_window(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
     """Measure the weight of V at the window's edge × the share of the returns that V does not explain."""
     if not ALGORITHM_RULES[run.spec.algo].uses_gae:
         return None
+    if not run.trainer.is_ours and (absent := missing(run, "explained_variance", settings=("gamma", "gae_lambda"))):
+        return absent
     window, gamma, gae_lambda = run.plan.gae_window, run.spec.gamma, run.spec.gae_lambda
     weight = edge_weight(window, gamma, gae_lambda)
     explained = run.median("explained_variance")
@@ -41,41 +50,51 @@ def short_window(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
         f"With T = {window:,} the value at the window's edge has a weight of {weight:.2f} in the advantages, and the "
         f"critic leaves {unexplained:.0%} of the returns unexplained: product {weight * unexplained:.2f} (notable "
         f"above {NOTABLE_EDGE}).",
-        f"Try num_steps {longer:,}, with fewer environments at the same rollout size.",
+        Remedy({"num_steps": longer}, "With fewer environments the rollout size stays the same."),
         numbers,
     )
 
 
 @check("weak-critic", "explained variance, as in OpenAI Baselines")
-def weak_critic(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
+def weak_critic(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
     """Measure 1 − explained variance over the last third of the run."""
     explained = run.late_median("explained_variance", parts=3)
-    if explained is None or run.spec.baseline == "none":
+    if run.spec.baseline == "none":
         return None
+    if explained is None:
+        return Missing(("explained_variance",))
     return Suspect(
-        evidence(1 - explained, 1 - NOTABLE_EXPLAINED, 2.0),
+        min(MAX_SYMPTOM, evidence(1 - explained, 1 - NOTABLE_EXPLAINED, 2.0)),
         f"The critic's explained variance is {explained:.2f} (notable below {NOTABLE_EXPLAINED}).",
-        "Use more epochs, normalize rewards, or raise value_coef.",
+        Remedy(
+            {}, "Often a symptom of the other suspects. Else use more epochs, normalize rewards, or raise value_coef."
+        ),
         {"explained_variance": explained, "threshold": NOTABLE_EXPLAINED},
     )
 
 
 @check("synchronized-resets", "“Staggered Environment Resets”, NeurIPS 2025")
-def synchronized_resets(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | None:
+def synchronized_resets(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
     """Compare the entropy of episode phases in a batch with that of staggered environments.
 
     Episodes of L out of H steps fill 16·L/H of the metric's 16 phases: an entropy of ln(16·L/H)/ln 16.
     """
-    entropy, length = run.median("reset_phase_entropy"), run.median("episodic_length")
-    limit = max_episode_steps(run.spec.env) or _planned_episode_length(run)
+    if (absent := missing(run, "reset_phase_entropy", "episodic_length")) is not None:
+        return absent
+    entropy, length, limit = run.median("reset_phase_entropy"), run.median("episodic_length"), episode_limit(run)
     if entropy is None or length is None or limit is None or NUM_PHASES * length / limit < 2:
         return None  # episodes too short to have phases
+    if run.plan.num_envs == 1:
+        return None  # nothing to synchronize with
+    if not (max_episode_steps(run.spec.env) or _planned_episode_length(run)) and length < FIXED_LENGTH * limit:
+        return None  # the time limit is unknown, and episodes end by themselves
     expected = math.log(min(NUM_PHASES, NUM_PHASES * length / limit)) / math.log(NUM_PHASES)
+    changes = {"stagger": "burn-in"} if run.trainer.is_ours else {"num_steps": _next_power_of_two(length)}
     return Suspect(
         evidence(entropy / expected, NOTABLE_PHASES, 0.3),
         f"The entropy of episode phases in a batch is {entropy / expected:.0%} of that with staggered resets (notable "
         f"below {NOTABLE_PHASES:.0%}).",
-        "Add --stagger burn-in, or use longer rollouts.",
+        Remedy(changes, "Or start every environment at another step of an episode."),
         {
             "reset_phase_entropy": entropy,
             "expected": expected,
@@ -83,6 +102,16 @@ def synchronized_resets(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Non
             "threshold": NOTABLE_PHASES,
         },
     )
+
+
+def _next_power_of_two(size: float) -> int:
+    return 1 << math.ceil(math.log2(max(1.0, size)))
+
+
+def episode_limit(run: RunRecord) -> float | None:
+    """Return how long an episode may last: registered, planned, or the longest mean of the log."""
+    limit = max_episode_steps(run.spec.env) or _planned_episode_length(run)
+    return float(limit) if limit else max(run.values("episodic_length"), default=None)
 
 
 def _planned_episode_length(run: RunRecord) -> int | None:
