@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,10 @@ if not find_spec("ray") or not find_spec("jax"):  # the engine imports Ray itsel
 
 import psutil
 
+import rollshape
 from rollshape.studies.events import Event
 from rollshape.studies.run import StudyState, open_study, run_study
+from rollshape.studies.store import Store
 from rollshape.studies.study_file import study_from_dict
 from rollshape.training.reproduce import first_difference
 from rollshape.training.rundir import RunDirectory
@@ -111,7 +114,8 @@ def folder(tmp_path: Path) -> Path:
 
 def start(folder: Path, *flags: str, sleep: float = 0.0) -> subprocess.Popen[str]:
     """Start the study in its folder; every step of its environments sleeps for so many seconds."""
-    command = [sys.executable, "-P", "-m", "rollshape.cli", "study", "tiny.json", "--jobs", "1", "--json", *flags]
+    options = ["--env", "lakes:SlowLake-v0", "--jobs", "1", "--json"]  # a study file alone may not choose a module
+    command = [sys.executable, "-P", "-m", "rollshape.cli", "study", "tiny.json", *options, *flags]
     paths = [*sys.path, str(folder / "envs")]
     study = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -198,3 +202,24 @@ def test_a_signal_stops_the_study(number: signal.Signals, code: int, folder: Pat
     assert "Run the same command again to resume out" in errors
     assert "Traceback" not in errors
     wait_for(lambda: not trainers())
+
+
+def test_a_race_on_ray_is_the_race_on_this_machine(tmp_path: Path) -> None:
+    """Trials continue from their last rung on another worker; answer and cost are those of the local engine."""
+    shared: dict[str, Any] = {
+        "shapes": ["4x8", "8x8", "8x16"], "budget": 0.4, "seeds": 2, "num_epochs": 1, "num_minibatches": 1,
+        "hidden_sizes": (8,),
+    }  # fmt: skip
+    answers = [
+        rollshape.advise("CartPole-v1", 2560, out=tmp_path / engine, engine=engine, jobs=1, **shared)
+        for engine in ("local", "ray")
+    ]
+    local, ray = ({**answer.to_dict(), "out": ""} for answer in answers)
+    assert local == ray
+    ends = [
+        [(event["trial"], event["summary"]["timesteps"]) for event in Store(answer.out).journal.events()
+         if event["event"] == "end"]
+        for answer in answers
+    ]  # fmt: skip
+    assert sorted(ends[0]) == sorted(ends[1])
+    assert len({trial for trial, _ in ends[1]}) < len(ends[1]), "no trial was continued"

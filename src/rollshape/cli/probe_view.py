@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from rich.markup import escape
 
 from rollshape.cli.output import console
@@ -9,21 +11,36 @@ from rollshape.probes.result import Geometry, Probe, ProbeResult
 from rollshape.probes.text import TextTable
 
 
-def show(probe: ProbeResult) -> None:
+class Presentable(Protocol):
+    @property
+    def update(self) -> int: ...
+    @property
+    def timesteps(self) -> int: ...
+    def sentences(self) -> list[str]: ...
+    def tables(self) -> list[TextTable]: ...
+
+
+def show_result(run_dir: str, result: Presentable) -> None:
+    """Print the results in words, and their tables."""
     out = console()
-
-    def print_text(text: str) -> None:
-        out.print(text, soft_wrap=not out.is_terminal)  # a pipe has no width to fit
-
-    print_text(f"[bold]{escape(probe.run_dir)}[/] after update {probe.update:,} ({probe.timesteps:,} timesteps)")
-    for sentence in probe.sentences():
+    print_text(f"[bold]{escape(run_dir)}[/] after update {result.update:,} ({result.timesteps:,} timesteps)")
+    for sentence in result.sentences():
         print_text(escape(sentence))
-    for table in probe.tables():
+    for table in result.tables():
         out.print()
         out.print(_format_table(table))
         if table.note:
             print_text(f"[dim]{escape(table.note)}[/]")
     out.print()
+
+
+def print_text(text: str) -> None:
+    out = console()
+    out.print(text, soft_wrap=not out.is_terminal)  # a pipe has no width to fit
+
+
+def show(probe: ProbeResult) -> None:
+    show_result(probe.run_dir, probe)
     if isinstance(probe, Probe):
         print_text(f"[dim]{escape(_describe_method(probe.geometry))}[/]")
     print_text(f"[dim]{escape(probe.command)}[/]")

@@ -1,0 +1,1 @@
+"""Runs of other libraries: recorded while they train, or read from their logs. Nothing here imports JAX or torch."""
