@@ -23,7 +23,7 @@ from rollshape.cli import main
 from rollshape.cli.study_view import show_state
 from rollshape.errors import RollshapeError
 from rollshape.studies import run as study_run
-from rollshape.studies.engines.pool import Engine, EngineOptions
+from rollshape.studies.engines.pool import Engine, EngineOptions, NextTrials
 from rollshape.studies.events import OnEvent
 from rollshape.studies.run import open_study, run_study
 from rollshape.studies.store import Store, TrialResult
@@ -108,10 +108,10 @@ def documents_of(folder: Path) -> Iterator[Document]:
         )
 
 
-def open_trials(store: Store, trials: Sequence[Trial], _: EngineOptions, __: OnEvent) -> None:
+def open_trials(store: Store, trials: Sequence[Trial], _: EngineOptions, __: OnEvent, ___: NextTrials) -> None:
     """Instead of training: read what a worker reads before it trains."""
     for trial in trials:
-        _finished_result(trial.spec, store.run_dir(trial.id))
+        _finished_result(trial.spec, store.run_dir(trial.id), trial.until)
 
 
 def read_everything(folder: Path, study: Any, *, report: bool) -> None:

@@ -16,7 +16,6 @@ from rollshape.studies.engines import EngineName
 if TYPE_CHECKING:
     from rollshape.reports.report import WrittenReport
     from rollshape.studies.run import StudyState
-    from rollshape.studies.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +43,10 @@ def run(argv: Sequence[str]) -> int:
     from rollshape.cli.study_view import StudyView
     from rollshape.files import output_directory
     from rollshape.geometry.values import whole_number
+    from rollshape.studies.builtin import find_study
     from rollshape.studies.run import run_study
 
-    study = _load_study(args)
+    study = find_study(args.study, args.env, args.seeds, no_probes=args.no_probes)
     jobs = None if args.jobs is None else whole_number("jobs", args.jobs, most=10_000)
     out = output_directory(args.out) if args.out is not None else Path("studies") / study.name
     options: dict[str, Any] = {"engine": args.engine, "jobs": jobs, "address": args.address}
@@ -103,15 +103,3 @@ def _write_report(state: StudyState) -> WrittenReport | None:
 
     has_finished = any(state.results[trial.id].is_final for trial in state.trials)
     return write_report(state.store.path) if has_finished else None
-
-
-def _load_study(args: StudyArgs) -> Study:
-    from rollshape.studies.builtin import load_builtin
-    from rollshape.studies.study_file import STUDY_FILES, read_study
-
-    study = read_study(args.study) if args.study.endswith(STUDY_FILES) else load_builtin(args.study)
-    if args.env is not None:
-        study = study.with_env(args.env)
-    if args.seeds is not None:
-        study = study.with_seeds(args.seeds)
-    return study.without_probes() if args.no_probes else study

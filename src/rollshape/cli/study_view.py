@@ -34,6 +34,8 @@ class StudyView:
         self._running: dict[str, tuple[float, MetricsRow | None]] = {}  # trial → (start, last row)
         self._states: dict[str, TrialState] = {}
         self._start_time, self._start_steps = time.monotonic(), 0
+        self._paused: dict[str, int] = {}  # trial → timesteps so far
+        self._budget: int | None = None  # timesteps of a race
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> StudyView:
@@ -50,6 +52,9 @@ class StudyView:
             self._print(_describe_illegal(point))
         if not state.expansion.aligned:
             self._print("The rollout sizes have no common multiple: every trial is scored at its nearest update.")
+        if state.race is not None:
+            self._budget = round(state.race.settings.budget * state.race.full_timesteps())
+        self._paused = {name: result.timesteps for name, result in state.results.items() if result.state == "paused"}
         self.set_trials(state.trials, {trial.id: state.results[trial.id].state for trial in state.trials})
         self._print(f"{escape(state.study.title)}: {len(self._trials)} trials, {self._num_finished()} already finished")
 
@@ -72,6 +77,10 @@ class StudyView:
             self._print(f"{event.trial}: its worker died {escape(event.reason)}; trying once more")
         if event.kind == "end" and event.result is not None:
             self._states[event.trial] = event.result.state
+            if event.result.state == "paused":
+                self._paused[event.trial] = event.result.timesteps
+            if event.result.state == "paused" and self._console.is_terminal:
+                return
             if not event.result.is_final or not self._console.is_terminal:
                 self._print(escape(self._describe_end(event)))
 
@@ -81,6 +90,8 @@ class StudyView:
     def _describe_end(self, event: Event) -> str:
         result = event.result
         assert result is not None
+        if result.state == "paused":
+            return f"{event.trial} paused after {result.timesteps:,} timesteps"
         detail = result.reason or ("" if result.final_return is None else f"return {result.final_return:.1f}")
         return f"[{self._num_finished()}/{len(self._states)}] {event.trial} {result.state} {detail}".rstrip()
 
@@ -93,6 +104,9 @@ class StudyView:
         for name, trial in self._trials.items():
             _, row = self._running.get(name, (0.0, None))
             state = self._states[name]
+            if state == "paused":
+                total += row.timesteps if row else self._paused.get(name, 0)
+                continue
             has_ended = state not in ("pending", "failed") or (state == "failed" and row is None)
             total += (trial.plan.actual_timesteps or 0) if has_ended else row.timesteps if row else 0
         return total
@@ -104,12 +118,13 @@ class StudyView:
         for name, (start, row) in list(self._running.items()):  # a copy: rich draws in another thread
             table.add_row(*_running_cells(self._trials[name], start, row))
         failed = sum(state == "failed" for state in self._states.values())
-        total = sum(trial.plan.actual_timesteps or 0 for trial in self._trials.values())
+        total = self._budget or sum(trial.plan.actual_timesteps or 0 for trial in self._trials.values())
         steps = self._num_steps() - self._start_steps
         seconds = time.monotonic() - self._start_time
-        time_left = (total - self._num_steps()) * seconds / steps if steps > 0 else None
+        time_left = max(0, total - self._num_steps()) * seconds / steps if steps > 0 else None
+        done = f"{self._num_steps() / total:.0%} of the race's budget" if self._budget else ""
         line = (
-            f"{self._num_finished()} of {len(self._trials)} finished"
+            (done or f"{self._num_finished()} of {len(self._trials)} finished")
             + (f", {failed} failed" if failed else "")
             + f", {_format_seconds(time_left)} left"
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.files import disk_errors, write_bytes
+from rollshape.reports.advice_section import advice_sections, recommend_in_sentences
 from rollshape.reports.document import Document, Section
 from rollshape.reports.html import to_html
 from rollshape.reports.markdown import to_markdown
@@ -21,6 +22,7 @@ from rollshape.reports.sections import (
     task_sections,
 )
 from rollshape.reports.summary import own_claims, summarize_claims, write_headline
+from rollshape.studies.records import RunRecord
 from rollshape.studies.rules import ClaimVerdict
 
 FIGURES_FOLDER = "report"  # of the PNG files beside report.md
@@ -51,9 +53,12 @@ class WrittenReport:
         }
 
 
-def write_report(path: Path) -> WrittenReport:
-    """Write the report into a study's folder, a folder of runs or a run directory."""
-    data = read_report_data(path)
+def write_report(path: Path, records: list[RunRecord] | None = None) -> WrittenReport:
+    """Write the report into a study's folder, a folder of runs or a run directory.
+
+    `records` are the runs, if they were read already; those of other libraries are not in run directories.
+    """
+    data = read_report_data(path, records)
     document = build_document(data)
     folder = path / FIGURES_FOLDER
     if folder.is_symlink():
@@ -71,7 +76,8 @@ def write_report(path: Path) -> WrittenReport:
 def build_document(data: ReportData) -> Document:
     """Compose the report: the conclusion first, then what it rests on."""
     sections = [
-        Section("Claim and verdict", claim_blocks(data)),
+        *advice_sections(data),
+        *([Section("Claim and verdict", claim_blocks(data))] if has_claim(data) else []),
         *(section for number, task in enumerate(data.tasks) for section in task_sections(data, task, number)),
         Section("Run outcomes and diagnosis", diagnosis_blocks(data)),
         Section("Missing runs", missing_blocks(data)),
@@ -79,4 +85,13 @@ def build_document(data: ReportData) -> Document:
         Section("How this report was made", provenance_blocks(data)),
     ]
     title = data.state.study.title if data.state else f"Runs in {data.path.resolve().name}"
-    return Document(title, own_claims(data)[0].answer, write_headline(data), summarize_claims(data), sections)
+    recommendation = recommend_in_sentences(data)
+    if recommendation and not has_claim(data):  # the recommendation is what the report is about
+        return Document(title, "confirmed", recommendation[0], recommendation[1:], sections)
+    summary = recommendation + summarize_claims(data)
+    return Document(title, own_claims(data)[0].answer, write_headline(data), summary, sections)
+
+
+def has_claim(data: ReportData) -> bool:
+    """Return whether the report judges a claim; a race asks a question instead."""
+    return data.state is None or data.state.study.race is None

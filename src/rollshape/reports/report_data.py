@@ -31,10 +31,10 @@ class ReportData:
         return f"rollshape report {self.path}"
 
 
-def read_report_data(path: Path) -> ReportData:
+def read_report_data(path: Path, records: list[RunRecord] | None = None) -> ReportData:
     """Read a study, a folder of runs or a run directory; a RequestError where there is nothing to report."""
     state = open_study(path) if Store(path).journal.exists() else None
-    records = read_records(path)
+    records = read_records(path) if records is None else records
     if not any(record.rows for record in records):
         raise RequestError("run", f"No run in {path} has a row of metrics yet.", "Continue the study, then report.")
     tasks = group_tasks(records)

@@ -65,7 +65,7 @@ def _score_blocks(data: ReportData, task: Task, number: int) -> list[Block]:
         if threshold
         else "No run has a score"
     )
-    caption = f"Final return: mean over fresh episodes after the last update; {INTERVALS}. {goal}."
+    caption = f"Final return: {task.final_meaning}; {INTERVALS}. {goal}."
     blocks.append(tables.scores(task, threshold.value if threshold else None, caption))
     if len(finals) > 1 and min(map(len, finals.values())) > 1:
         caption = (
@@ -102,7 +102,19 @@ def diagnosis_blocks(data: ReportData) -> list[Block]:
         "Outcomes by a test of each run's learning curve, suspects by measured evidence. "
         f"rollshape diagnose {data.path}"
     )
-    return [tables.run_verdicts(data.diagnoses, labels, caption)]
+    return [tables.run_verdicts(data.diagnoses, labels, caption), *_not_measurable_blocks(data)]
+
+
+def _not_measurable_blocks(data: ReportData) -> list[Block]:
+    """Which suspects the logs of other libraries can neither confirm nor clear."""
+    needs: dict[str, set[str]] = {}
+    for diagnosis in data.diagnoses:
+        for suspect in diagnosis.not_measurable if not diagnosis.record.trainer.is_ours else ():
+            needs.setdefault(suspect.rule, set()).update(suspect.needs)
+    if not needs:
+        return []
+    items = [f"{rule} needs {', '.join(sorted(names))}" for rule, names in needs.items()]
+    return [Text("Not measurable from the logs of some runs, and therefore not cleared:", "small"), Bullets(items)]
 
 
 def missing_blocks(data: ReportData) -> list[Block]:
@@ -112,14 +124,15 @@ def missing_blocks(data: ReportData) -> list[Block]:
         items = [f"{record.path.name} is {record.status}" for record in unfinished]
         return [Bullets(items)] if items else [Text("Every run of the folder has finished.")]
     items = _missing_trials(data.state)
-    return [Bullets(items)] if items else [Text("None: every point is legal and every trial is done.")]
+    return [Bullets(items)] if items else [Text("None: every point is legal and every trial has ended as planned.")]
 
 
 def _missing_trials(state: StudyState) -> list[str]:
     items = [f"Illegal: {format_point(point.point)}. {point.message} {point.fix}" for point in state.illegal]
     for trial in state.trials:
         result = state.results[trial.id]
-        if result.state != "done":
+        is_dropped = state.race is not None and result.state in ("paused", "pending")  # a race trains few to the end
+        if result.state != "done" and not is_dropped:
             reason = f": {result.reason}" if result.reason else ""
             items.append(f"{result.state.capitalize()}: {trial.id}{reason}")
     if not state.expansion.aligned:
@@ -132,9 +145,7 @@ def plan_blocks(data: ReportData) -> list[Block]:
     blocks: list[Block] = []
     for task in data.tasks:
         blocks.append(tables.plans(task))
-        blocks += [
-            Details(f"Data flow of {group.label}", [Svg(diagram.svg(group.spec.plan()))]) for group in task.groups
-        ]
+        blocks += [Details(f"Data flow of {group.label}", [Svg(diagram.svg(group.plan))]) for group in task.groups]
     return blocks
 
 
@@ -165,7 +176,7 @@ def _study_provenance(state: StudyState) -> tuple[list[str], list[str]]:
 
 
 def _reproduce_blocks(records: Sequence[RunRecord]) -> list[Block]:
-    path = records[0].path
-    if not RunDirectory(path).exists():
+    path = next((record.path for record in records if record.trainer.is_ours), None)
+    if path is None or not RunDirectory(path).exists():
         return []
     return [Text(f"To repeat a run and compare it bit for bit: rollshape reproduce {path}", "small")]

@@ -15,7 +15,7 @@ from rollshape.probes.quantities.horizon import Horizon
 from rollshape.probes.result import Probe
 from rollshape.reports.document import Table
 from rollshape.studies.curves import ALIGNMENTS, Alignment, time_to_threshold
-from rollshape.studies.diagnosis import Diagnosis
+from rollshape.studies.diagnosis import Diagnosis, common_suspect, group_diagnoses
 from rollshape.studies.groups import Group, Task
 from rollshape.studies.ranking import Prediction, PredictionCheck
 from rollshape.studies.statistics import Floats, probability_of_improvement, summarize
@@ -149,24 +149,19 @@ def _format_prediction(prediction: Prediction, label: str) -> str:
 
 def run_verdicts(diagnoses: Sequence[Diagnosis], labels: Mapping[Any, str], caption: str) -> Table:
     """One row per group: how its runs ended, and the most common first suspect of its bad runs."""
-    groups: dict[Any, list[Diagnosis]] = {}
-    for diagnosis in diagnoses:
-        groups.setdefault((diagnosis.record.task_key, diagnosis.record.group_key), []).append(diagnosis)
     rows = []
-    for key, runs in groups.items():
+    for key, runs in group_diagnoses(diagnoses).items():
         counts = Counter(diagnosis.verdict.name for diagnosis in runs)
-        suspects = [diagnosis.suspects[0] for diagnosis in runs if diagnosis.suspects]
-        common = Counter(finding.rule for finding in suspects).most_common(1)
-        example = next(finding for finding in suspects if finding.rule == common[0][0]) if common else None
+        common = common_suspect(runs)
         rows.append(
             [
                 labels[key],
                 ", ".join(f"{verdict} {count}" for verdict, count in counts.most_common()),
-                f"{common[0][0]} ({common[0][1]} of {len(runs)} runs)" if common else NONE,
-                f"{example.message} {example.fix}" if example else "",
+                f"{common[0].rule} ({common[1]} of {len(runs)} runs)" if common else NONE,
+                f"{common[0].message} {common[0].fix}" if common else "",
             ]
         )
-    return Table(("", "outcome of the runs", "first suspect", "evidence in one run, and what to try"), rows, caption)
+    return Table(("", "outcome of the runs", "first suspect", "evidence in one run, and what to change"), rows, caption)
 
 
 def plans(task: Task) -> Table:

@@ -14,7 +14,7 @@ from rollshape.training.rundir import NEW_DIRECTORY, RunDirectory
 from rollshape.training.spec import Spec
 from rollshape.typed import check_types
 
-TrialState = Literal["pending", "done", "diverged", "failed", "illegal"]
+TrialState = Literal["pending", "paused", "done", "diverged", "failed", "illegal"]
 SIZES = ("num_envs", "num_steps", "rollout_size", "minibatch_size", "num_minibatches", "num_epochs")
 READ_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 
@@ -49,6 +49,8 @@ class RunDocument(StartedRun, total=False):
 
     summary: RunSummary
     metrics: MetricsExtent
+    config: dict[str, Any]  # of a run of another library, in that library's keys
+    assumed: dict[str, Any]  # keys that this config does not contain, with the library's defaults
 
 
 class StudyEvent(TypedDict):

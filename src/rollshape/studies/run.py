@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from rollshape.errors import RequestError
 from rollshape.geometry.machine import machine
 from rollshape.studies.documents import TrialState
 from rollshape.studies.engines import EngineName
-from rollshape.studies.engines.pool import EngineOptions
+from rollshape.studies.engines.pool import EngineOptions, no_more_trials
 from rollshape.studies.engines.registry import ENGINES
 from rollshape.studies.events import OnEvent
+from rollshape.studies.racing.race import Race
 from rollshape.studies.statistics import Summary, summarize
 from rollshape.studies.store import FINAL_STATES, Store, TrialResult
 from rollshape.studies.study import Study
@@ -63,7 +65,15 @@ class StudyState:
 
     @property
     def is_finished(self) -> bool:
+        if self.race is not None:
+            return not self.race.next_trials()
         return all(self.results[trial.id].is_final for trial in self.trials)
+
+    @cached_property
+    def race(self) -> Race | None:
+        """The race of the study, if it is one."""
+        settings = self.study.race
+        return None if settings is None else Race(self.study, settings, self.expansion, self.store)
 
     def point_summaries(self) -> list[PointSummary]:
         """Summarize each point over its seeds, in the order of the study."""
@@ -143,17 +153,21 @@ def run_study(
     ]
     refusals, peak_bytes = _check_environments(study, pending)
     store.begin(study)
+    race = None if study.race is None else Race(study, study.race, expansion, store)
+    if race is not None:
+        race.retry_failed()
     for trial in pending:
         refusal = refusals.get(trial.group)
         if refusal is not None and (trial.id not in progress or progress[trial.id].result != refusal):
             store.record_end(trial.id, refusal)
-    pending = [trial for trial in pending if trial.group not in refusals]
+    next_trials = no_more_trials if race is None else race.next_trials
+    pending = [trial for trial in pending if trial.group not in refusals] if race is None else list(next_trials())
     if on_start is not None:
         on_start(_read_state(study, store, expansion))
     if pending:
         store.journal.append({"event": "run", "command": command, "engine": engine, **_describe_machine()})
         options = replace(options, peak_bytes=peak_bytes)
-        ENGINES[engine].run(store, pending, options, on_event or (lambda _: None))
+        ENGINES[engine].run(store, pending, options, on_event or (lambda _: None), next_trials)
     return _read_state(study, store, expansion)
 
 

@@ -52,11 +52,11 @@ def summarize(values: ArrayLike) -> Summary:
     mean = float(runs.mean())
     if n < 2:
         return Summary(mean, None, None, n, "mean")
-    half = _student_quantile(n - 1) * float(runs.std(ddof=1)) / n**0.5
+    half = student_quantile(n - 1) * float(runs.std(ddof=1)) / n**0.5
     return Summary(mean, mean - half, mean + half, n, "mean")
 
 
-def _student_quantile(degrees_of_freedom: int) -> float:
+def student_quantile(degrees_of_freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t-distribution."""
     from scipy.special import stdtrit  # scipy.stats.t.ppf, which takes a second to import, calls the same function
 

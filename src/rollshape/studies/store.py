@@ -44,6 +44,15 @@ class TrialResult:
     def is_final(self) -> bool:
         return self.state in FINAL_STATES
 
+    def has_reached(self, until: int | None) -> bool:
+        """Return whether the trial has ended, or has paused after so many timesteps."""
+        return self.is_final or (self.state == "paused" and until is not None and self.timesteps >= until)
+
+    @property
+    def timesteps(self) -> int:
+        """Timesteps that the trial was trained for, 0 if that is unknown."""
+        return int(self.summary.get("timesteps", 0))
+
     @property
     def final_return(self) -> float | None:
         return self.summary.get("final_return")
@@ -164,6 +173,11 @@ class Store:
                 if path.is_file() and not path.is_symlink():
                     path.chmod(0o444)
         self.journal.append({"event": "end", "trial": trial, **vars(result)})
+
+    def has_paused(self, trial: str) -> bool:
+        """Return whether the trial waits to be continued."""
+        progress = self.progress().get(trial)
+        return progress is not None and progress.result.state == "paused"
 
     def run_dir(self, trial: str) -> Path:
         return self.path / "trials" / trial

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from rollshape.errors import RequestError
+from rollshape.studies.racing.settings import RaceSettings
 
 MAX_TRIALS = 100_000
 DEFAULT_PROBE_ENVS = 256
@@ -32,6 +33,7 @@ class Study:
     lr_rule: str = "fixed"
     lr_reference: int | None = None
     evaluate_every: int | None = None
+    race: RaceSettings | None = None  # train few of the trials to the end; None: all of them
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -51,6 +53,7 @@ class Study:
             "lr_rule": self.lr_rule,
             "lr_reference": self.lr_reference,
             "evaluate_every": self.evaluate_every,
+            **({"race": self.race.to_dict()} if self.race else {}),
         }
 
     def with_seeds(self, count: int) -> Study:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ from rollshape.files import read_text
 from rollshape.geometry.dialects.policies import POLICIES
 from rollshape.geometry.dialects.sources.yamlfile import ConfigFile, parse
 from rollshape.studies.fields import convert_field, field_types
+from rollshape.studies.racing.settings import OBJECTIVES, RaceSettings
 from rollshape.studies.rescaling import MEASURED, rescaled_points
 from rollshape.studies.rules import RULES
 from rollshape.studies.study import DEFAULT_PROBE_ENVS, MAX_TRIALS, Study, parse_seeds
@@ -20,7 +22,7 @@ from rollshape.studies.study import DEFAULT_PROBE_ENVS, MAX_TRIALS, Study, parse
 STUDY_FILES = (".yaml", ".yml", ".json")
 KEYS = (
     "title", "claim", "rule", "env", "algo", "fixed", "grid", "points", "rescale", "seeds", "probe", "lr_rule",
-    "lr_reference", "evaluate_every",
+    "lr_reference", "evaluate_every", "race",
 )  # fmt: skip
 SET_BY_STUDY = {
     "seed": "Use `seeds` instead.",
@@ -89,7 +91,23 @@ class _StudyReader:
             lr_rule=lr_rule,
             lr_reference=lr_reference,
             evaluate_every=self.positive_number("evaluate_every"),
+            race=self.race(),
         )
+
+    def race(self) -> RaceSettings | None:
+        given = self.mapping("race")
+        if not given:
+            return None
+        for key in given:
+            self.check_known(key, ("budget", "objective"), ("race", key), "race has no key")
+        race = RaceSettings(**given)
+        budget, objective = race.budget, race.objective
+        if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 < budget <= 1:
+            self.fail(("race", "budget"), f"race.budget is {budget!r}", "Give a share in (0, 1], such as 0.15.")
+        if objective not in OBJECTIVES:
+            fix = f"Choose one of {', '.join(OBJECTIVES)}."
+            self.fail(("race", "objective"), f"race.objective is {objective!r}", fix)
+        return replace(race, budget=float(budget))
 
     def rule(self) -> str:
         name = self.text("rule")

@@ -34,10 +34,11 @@ class Assignment:
     failures: int
     probe_at: tuple[float, ...]
     probe_envs: int
+    until: int | None = None
 
     @classmethod
     def of_trial(cls, trial: Trial, failures: int) -> Assignment:
-        return cls(trial.id, trial.spec, failures, trial.probe_at, trial.probe_envs)
+        return cls(trial.id, trial.spec, failures, trial.probe_at, trial.probe_envs, trial.until)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -45,7 +46,7 @@ class Assignment:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Assignment:
         spec, probe_at = Spec.from_dict(values["spec"]), tuple(values["probe_at"])
-        return cls(values["trial"], spec, values["failures"], probe_at, values["probe_envs"])
+        return cls(values["trial"], spec, values["failures"], probe_at, values["probe_envs"], values["until"])
 
 
 def run_trial(store: Store, assignment: Assignment, train: Callable[[Assignment], TrialResult]) -> Event:
@@ -61,7 +62,8 @@ def run_trial(store: Store, assignment: Assignment, train: Callable[[Assignment]
         if earlier is not None and earlier.is_final and store.has_damaged_probe(assignment.trial):
             train(assignment)  # only measures the probe again: the run has ended
             return Event("end", assignment.trial, result=earlier.result)
-        if earlier is not None and (earlier.is_final or earlier.failures > assignment.failures):
+        is_newer = earlier is not None and earlier.failures > assignment.failures
+        if earlier is not None and (earlier.result.has_reached(assignment.until) or is_newer):
             return Event("end", assignment.trial, result=earlier.result)  # another process was faster
         store.record_begin(assignment.trial)
         result = train(assignment)
@@ -69,12 +71,14 @@ def run_trial(store: Store, assignment: Assignment, train: Callable[[Assignment]
     return Event("end", assignment.trial, result=result)
 
 
-def train_trial(
-    spec: Spec, out: Path, on_row: Callable[[MetricsRow], None] | None = None, *, keep_checkpoints: bool = False
-) -> TrialResult:
-    """Train to the end, from wherever an earlier attempt stopped; `keep_checkpoints` along the way to probe them."""
-    num_checkpoints = _num_checkpoints(spec) if keep_checkpoints and not RunDirectory(out).exists() else None
-    return resume_run(spec, out, on_row, keep_checkpoints=num_checkpoints)
+def train_trial(assignment: Assignment, out: Path, on_row: Callable[[MetricsRow], None] | None = None) -> TrialResult:
+    """Train to the end or to the next pause, from wherever an earlier attempt stopped.
+
+    A trial that is to be probed keeps checkpoints along the way.
+    """
+    is_new = not RunDirectory(out).exists()
+    num_checkpoints = _num_checkpoints(assignment.spec) if assignment.probe_at and is_new else None
+    return resume_run(assignment.spec, out, on_row, keep_checkpoints=num_checkpoints, until=assignment.until)
 
 
 def resume_run(
@@ -84,7 +88,7 @@ def resume_run(
     from rollshape.training.run import train
 
     try:
-        finished = _finished_result(spec, out)
+        finished = _finished_result(spec, out, options.get("until"))
         if finished is not None:
             return finished
         run = train(
@@ -115,22 +119,25 @@ def _num_checkpoints(spec: Spec) -> int:
     return min(PROBED_CHECKPOINTS, -(-updates // (spec.log_every or 1)))
 
 
-def _finished_result(spec: Spec, out: Path) -> TrialResult | None:
-    """Return the result of a run that finished, but whose process ended before it was journaled."""
+def _finished_result(spec: Spec, out: Path, until: int | None) -> TrialResult | None:
+    """Return the result of a run that finished or paused, but whose process ended before it was journaled."""
     directory = RunDirectory(out)
     if not directory.exists():
         return None
     document, earlier_spec, _ = read_run(directory)
     summary = document.get("summary")
-    if document["status"] not in ("done", "diverged") or summary is None or earlier_spec != spec:
+    if document["status"] not in ("done", "diverged", "paused") or summary is None or earlier_spec != spec:
         return None
-    return _make_result(document["status"], dict(summary))
+    result = _make_result(document["status"], dict(summary))
+    return result if result.has_reached(until) else None
 
 
 def _make_result(status: str, summary: dict[str, Any]) -> TrialResult:
     summary = {name: value for name, value in summary.items() if name != "run_dir"}  # the folder may be moved
     if status == "done":
         return TrialResult("done", summary=summary)
+    if status == "paused":
+        return TrialResult("paused", summary=summary)
     if status == "diverged":
         reason = f"a loss or parameter was not finite after {summary['timesteps']:,} timesteps"
         return TrialResult("diverged", "diverged", reason, summary)

@@ -32,6 +32,7 @@ class Trial:
     plan: Plan
     probe_at: tuple[float, ...] = ()  # shares of the run
     probe_envs: int = 0
+    until: int | None = None  # timesteps after which it pauses; None: it is trained to the end
 
     @property
     def shape(self) -> str:

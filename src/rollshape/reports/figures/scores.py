@@ -21,28 +21,34 @@ AXIS_LABELS: dict[Alignment, str] = {
     "gradient_steps": "gradient steps",
 }
 BAND_POINTS = 60
+Drawn = tuple[dict[str, str], list[Sequence[Any]]]  # tooltips by the gid of an artist; the data, header first
 
 
 def final_returns(name: str, task: Task, scores: Mapping[str, Floats], caption: str) -> Figure:
     """Draw every run's final return as a point, with center and interval of each group beside them."""
+    with new_figure(name, (max(7.5, 0.62 * len(scores)), 4.2)) as canvas:
+        titles, rows = draw_final_returns(canvas.subplots(), name, task, scores)
+        return finish_figure(name, caption, canvas, rows, titles=titles)
+
+
+def draw_final_returns(axis: Any, name: str, task: Task, scores: Mapping[str, Floats]) -> Drawn:
+    """Draw final returns; return the tooltips of the groups, by gid, and the data."""
     labels, colors = list(scores), group_colors(task)
     titles: dict[str, str] = {}
     rows: list[Sequence[Any]] = [("group", "final_return", "centre", "low", "high")]
-    with new_figure(name, (max(7.5, 0.62 * len(labels)), 4.2)) as canvas:
-        axis = canvas.subplots()
-        for i, label in enumerate(labels):
-            values, color = scores[label], colors[label]
-            summary = summarize(values)
-            offsets = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
-            key = f"{name}-s{list(colors).index(label)}-points"
-            axis.plot(i + offsets, values, "o", ms=4.5, alpha=0.5, color=color, mew=0, gid=key)
-            titles[key] = f"{label}: {len(values)} runs"
-            bars = error_bars([summary])
-            axis.errorbar([i + 0.3], [summary.value], yerr=bars, fmt="D", ms=5, capsize=3, color=color)
-            rows += [(label, value, summary.value, summary.low, summary.high) for value in values]
-        _label_groups(axis, labels)
-        axis.set_ylabel("final return")
-        return finish_figure(name, caption, canvas, rows, titles=titles)
+    for i, label in enumerate(labels):
+        values, color = scores[label], colors[label]
+        summary = summarize(values)
+        offsets = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
+        key = f"{name}-s{list(colors).index(label)}-points"
+        axis.plot(i + offsets, values, "o", ms=4.5, alpha=0.5, color=color, mew=0, gid=key)
+        titles[key] = f"{label}: {len(values)} runs"
+        bars = error_bars([summary])
+        axis.errorbar([i + 0.3], [summary.value], yerr=bars, fmt="D", ms=5, capsize=3, color=color)
+        rows += [(label, value, summary.value, summary.low, summary.high) for value in values]
+    _label_groups(axis, labels)
+    axis.set_ylabel("final return")
+    return titles, rows
 
 
 def _label_groups(axis: Any, labels: Sequence[str]) -> None:
@@ -59,31 +65,35 @@ def _label_groups(axis: Any, labels: Sequence[str]) -> None:
 
 def learning_curves(name: str, task: Task, by: Alignment, threshold: float | None, caption: str) -> Figure | None:
     """Draw every run as a thin line, and each group's center and interval where all of its runs reach."""
-    lines = {group.label: task.curves(group, by) for group in task.groups}
-    if not any(lines.values()):
+    if not any(task.curves(group, by) for group in task.groups):
         return None
+    with new_figure(name, (8.5, 4.4)) as canvas:
+        titles, rows = draw_learning_curves(canvas.subplots(), name, task, by, threshold)
+        return finish_figure(name, caption, canvas, rows, list(group_colors(task).items()), titles)
+
+
+def draw_learning_curves(axis: Any, name: str, task: Task, by: Alignment, threshold: float | None) -> Drawn:
+    """Draw learning curves; return the tooltips of runs and groups, by gid, and the data."""
     colors = group_colors(task)
     titles: dict[str, str] = {}
     rows: list[Sequence[Any]] = [("group", "seed", by, task.metric)]
-    with new_figure(name, (8.5, 4.4)) as canvas:
-        axis = canvas.subplots()
-        for i, group in enumerate(task.groups):
-            curves, color = lines[group.label], colors[group.label]
-            seeds = [run.spec.seed for run in group.runs if run.values(task.metric)]
-            for seed, line in zip(seeds, curves, strict=True):
-                key = f"{name}-s{i}-seed{seed}"
-                axis.plot(line.x, line.y, color=color, lw=0.8, alpha=0.35, gid=key)
-                titles[key] = f"{group.label}, seed {seed}: {line.y[-1]:.4g} at the end"
-                rows += [(group.label, seed, float(x), float(y)) for x, y in zip(line.x, line.y, strict=True)]
-            if len(curves) > 1:
-                _draw_band(axis, curves, color, f"{name}-s{i}")
-                titles[f"{name}-s{i}-centre"] = group.label
-        if threshold is not None:
-            axis.axhline(threshold, color=INK, lw=0.8, ls=":")
-        is_fresh = task.metric == "eval_return"
-        axis.set(xlabel=AXIS_LABELS[by], ylabel="return on fresh episodes" if is_fresh else "training return")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-        return finish_figure(name, caption, canvas, rows, list(colors.items()), titles)
+    for i, group in enumerate(task.groups):
+        curves, color = task.curves(group, by), colors[group.label]
+        seeds = [run.spec.seed for run in group.runs if run.values(task.metric)]
+        for seed, line in zip(seeds, curves, strict=True):
+            key = f"{name}-s{i}-seed{seed}"
+            axis.plot(line.x, line.y, color=color, lw=0.8, alpha=0.35, gid=key)
+            titles[key] = f"{group.label}, seed {seed}: {line.y[-1]:.4g} at the end"
+            rows += [(group.label, seed, float(x), float(y)) for x, y in zip(line.x, line.y, strict=True)]
+        if len(curves) > 1:
+            _draw_band(axis, curves, color, f"{name}-s{i}")
+            titles[f"{name}-s{i}-centre"] = group.label
+    if threshold is not None:
+        axis.axhline(threshold, color=INK, lw=0.8, ls=":")
+    is_fresh = task.metric == "eval_return"
+    axis.set(xlabel=AXIS_LABELS[by], ylabel="return on fresh episodes" if is_fresh else "training return")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    return titles, rows
 
 
 def _draw_band(axis: Any, curves: Sequence[Curve], color: str, key: str) -> None:

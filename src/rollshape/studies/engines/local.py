@@ -21,7 +21,7 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.formatting import format_bytes
 from rollshape.geometry.machine import available_memory, machine
-from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
+from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, NextTrials, Worker, run_pool
 from rollshape.studies.events import Event, OnEvent
 from rollshape.studies.metrics import MetricsRow
 from rollshape.studies.store import Store, TrialResult
@@ -44,7 +44,9 @@ def check(options: EngineOptions) -> None:
         raise RequestError("contradiction", "--address is the address of a Ray cluster.", "Add --engine ray.")
 
 
-def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
+def run(
+    store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent, next_trials: NextTrials
+) -> None:
     """Run the trials on worker processes, by default one per core, or as many as the available memory allows."""
     count = count_workers(options, len(trials), on_event)
     cores = least_pinned_cores(count)
@@ -52,7 +54,7 @@ def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event:
     def start_worker(number: int, events: EventQueue) -> Worker:
         return LocalWorker((WORKER, str(store.path)), number, cores[number], events)
 
-    run_pool(store, trials, count, start_worker, on_event)
+    run_pool(store, trials, count, start_worker, on_event, next_trials)
 
 
 ENGINE = Engine(check, run)

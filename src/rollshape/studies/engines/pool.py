@@ -32,12 +32,19 @@ class EngineOptions:
     peak_bytes: int = 0  # memory of the largest trial
 
 
+NextTrials = Callable[[], Sequence[Trial]]  # what to run once all trials so far have ended; none: that was all
+
+
+def no_more_trials() -> Sequence[Trial]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Engine:
     """`check` raises a RequestError where the options cannot be; `run` runs the trials and reports what happens."""
 
     check: Callable[[EngineOptions], None]
-    run: Callable[[Store, Sequence[Trial], EngineOptions, OnEvent], None]
+    run: Callable[[Store, Sequence[Trial], EngineOptions, OnEvent, NextTrials], None]
 
 
 class Records(Protocol):
@@ -129,13 +136,14 @@ def run_pool(
     count: int,
     start_worker: StartWorker,
     on_event: OnEvent,
+    next_trials: NextTrials = no_more_trials,
     check: Callable[[], None] = lambda: None,
 ) -> None:
     """Run all trials on `count` workers; on KeyboardInterrupt every worker saves its state before this raises it.
 
     `check` is called several times per second and raises an error if no worker can work any more.
     """
-    _Pool(records, trials, count, start_worker, on_event, check).run()
+    _Pool(records, trials, count, start_worker, on_event, next_trials, check).run()
 
 
 class _Pool:
@@ -146,18 +154,25 @@ class _Pool:
         count: int,
         start_worker: StartWorker,
         on_event: OnEvent,
+        next_trials: NextTrials,
         check: Callable[[], None],
     ) -> None:
         self.records, self.start_worker, self.on_event, self.check = records, start_worker, on_event, check
-        self.trials, self.events = TrialQueue(trials), EventQueue()
+        self.trials, self.events, self.next_trials = TrialQueue(()), EventQueue(), next_trials
         self.slots = [WorkerSlot() for _ in range(min(count, len(trials)))]
-        self.deaths = Counter[str]()
-        progress = records.progress()
-        self.failures = {trial.id: progress[trial.id].failures if trial.id in progress else 0 for trial in trials}
+        self.deaths, self.failures = Counter[str](), dict[str, int]()
+        self._add(trials)
+
+    def _add(self, trials: Sequence[Trial]) -> bool:
+        """Queue trials; return whether there are any."""
+        progress = self.records.progress()
+        self.failures |= {trial.id: progress[trial.id].failures if trial.id in progress else 0 for trial in trials}
+        self.trials.pending += trials
+        return bool(trials)
 
     def run(self) -> None:
         try:
-            while self.trials or any(slot.trial for slot in self.slots):
+            while self.trials or any(slot.trial for slot in self.slots) or self._add(self.next_trials()):
                 self.records.check_exists()
                 self.check()
                 for number, slot in enumerate(self.slots):

@@ -2,8 +2,8 @@
 
 Every worker is an actor with one CPU and the memory of the study's largest trial. It trains in a temporary folder on
 its machine and returns the run directory, so the machines share nothing but Ray; Rollshape must be installed on each.
-Locks and the journal stay with the process that was started. If a worker dies, its trial starts from scratch on
-another one.
+Locks and the journal stay with the process that was started. If a worker dies, its trial starts on another one: from
+its last pause, else from scratch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rollshape.errors import RequestError
 from rollshape.files import disk_errors, write_bytes
 from rollshape.processes import SAFE_PATH
 from rollshape.studies.engines.local import extend_import_path, import_path, one_thread_environment
-from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, Worker, run_pool
+from rollshape.studies.engines.pool import Engine, EngineOptions, EventQueue, NextTrials, Worker, run_pool
 from rollshape.studies.engines.ray_cluster import Cluster, connected
 from rollshape.studies.events import Event, OnEvent
 from rollshape.studies.journal import RESUME_STUDY
@@ -42,7 +42,9 @@ def check(options: EngineOptions) -> None:  # noqa: ARG001 (the signature of eve
         raise RequestError("study", "Ray is not installed.", "pip install 'rollshape[ray]'")
 
 
-def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent) -> None:
+def run(
+    store: Store, trials: Sequence[Trial], options: EngineOptions, on_event: OnEvent, next_trials: NextTrials
+) -> None:
     """Run the trials on actors of a cluster, by default one per CPU."""
     with connected(options.address) as cluster:
         ray = cluster.ray
@@ -58,7 +60,7 @@ def run(store: Store, trials: Sequence[Trial], options: EngineOptions, on_event:
         def start_worker(number: int, events: EventQueue) -> Worker:
             return RayWorker(cluster, store, number, actor.remote(os.getcwd(), import_path()), events)
 
-        run_pool(store, trials, count, start_worker, on_event, cluster.check)
+        run_pool(store, trials, count, start_worker, on_event, next_trials, cluster.check)
 
 
 ENGINE = Engine(check, run)
@@ -77,17 +79,22 @@ class RemoteTrainer:
     def latest_row(self) -> MetricsRow | None:
         return self._row
 
-    def train(self, assignment: Assignment) -> tuple[TrialResult, dict[str, bytes], dict[float, dict[str, Any]]]:
-        """Return (result, files of the run directory by relative path, documents of probes by share of the run)."""
+    def train(
+        self, assignment: Assignment, files: Mapping[str, bytes]
+    ) -> tuple[TrialResult, dict[str, bytes], dict[float, dict[str, Any]]]:
+        """Train on from the `files` of a run that has paused, or from the start.
+
+        Returns (result, files of the run directory by relative path, documents of probes by share of the run).
+        """
         self._row = None
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch) / "run"
-            result = train_trial(assignment.spec, out, self._set_row, keep_checkpoints=bool(assignment.probe_at))
+            unpack_run(files, out)
+            result = train_trial(assignment, out, self._set_row)
             probes = (
                 dict(probe_trial(out, assignment.probe_at, assignment.probe_envs)) if result.state == "done" else {}
             )
-            files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        return result, files, probes
+            return result, pack_run(out), probes
 
     def _set_row(self, row: MetricsRow) -> None:
         self._row = row
@@ -126,7 +133,9 @@ class RayWorker:
     def _train(self, assignment: Assignment) -> TrialResult:
         """Train on the cluster, then unpack the run directory and its probes into the store."""
         self._cluster.check_open()
-        training = self._actor.train.remote(assignment)
+        has_paused = self._store.has_paused(assignment.trial)
+        files = pack_run(self._store.run_dir(assignment.trial)) if has_paused else {}
+        training = self._actor.train.remote(assignment, files)
         self._report_rows(assignment.trial, training)
         result: TrialResult
         result, files, probes = self._cluster.ray.get(training)
@@ -159,8 +168,15 @@ class RayWorker:
         return bool(ready)
 
 
+def pack_run(source: Path) -> dict[str, bytes]:
+    """Return the files of a run directory by relative path."""
+    return {str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*") if path.is_file()}
+
+
 def unpack_run(files: Mapping[str, bytes], target: Path) -> None:
-    """Write a run directory in one step, replacing an earlier attempt."""
+    """Write a run directory in one step, replacing an earlier attempt; without files, nothing."""
+    if not files:
+        return
     with disk_errors(target, RESUME_STUDY):
         incoming = target.with_name(f".{target.name}.{secrets.token_hex(8)}.incoming")
         incoming.mkdir()

@@ -44,7 +44,7 @@ def _train(store: Store, write: OnEvent, assignment: Assignment) -> TrialResult:
         write(Event("row", trial, row=row))
 
     write(Event("begin", trial))
-    result = train_trial(assignment.spec, folder, on_row, keep_checkpoints=bool(assignment.probe_at))
+    result = train_trial(assignment, folder, on_row)
     if result.state == "done":
         known = store.probes(trial)
         for share, document in probe_trial(folder, assignment.probe_at, assignment.probe_envs, known):

@@ -1,0 +1,144 @@
+"""Score every method on a half of the tasks: regret, decisions within 10 %, cost, and what the tied set covers."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from racing.replay import (
+    SEEDS,
+    Choice,
+    Method,
+    Table,
+    hyperband,
+    library_default,
+    random_choice,
+    read_tables,
+    rollshape_rule,
+    sequential_elimination,
+    successive_halving,
+)
+
+REPLAYS, OPTUNA_REPLAYS = 1_000, 60
+NARROW = 0.10
+TIED_TRUTH = 0.01  # regret below which a shape counts as one of the best
+RESAMPLES = 2_000
+
+
+def methods() -> dict[str, tuple[Method, int]]:
+    """Return every method and how often it is replayed on each task."""
+    from racing.optuna_rules import optuna_rule, random_halving, tpe_hyperband, tpe_median
+
+    return {
+        "rollshape advise": (rollshape_rule, REPLAYS),
+        "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), REPLAYS),
+        "successive halving, 3 seeds": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 3), REPLAYS),
+        "Hyperband": (hyperband, REPLAYS),
+        "sequential elimination, 3 paired seeds": (sequential_elimination, REPLAYS),
+        "Optuna TPE + Hyperband, 1 seed": (optuna_rule(tpe_hyperband, 1), OPTUNA_REPLAYS),
+        "Optuna TPE + Hyperband, 3 seeds": (optuna_rule(tpe_hyperband, 3), OPTUNA_REPLAYS),
+        "Optuna random + successive halving, 1 seed": (optuna_rule(random_halving, 1), OPTUNA_REPLAYS),
+        "Optuna TPE + median, 1 seed": (optuna_rule(tpe_median, 1), OPTUNA_REPLAYS),
+        "nearest to SB3's 8×256": (library_default(8, 256), 1),
+        "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
+        "random shape": (random_choice, REPLAYS),
+    }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Replays of a method on a table: regrets, shares of the full cost, whether the tied set has the best, its size."""
+
+    regrets: list[float]
+    shares: list[float]
+    covers: list[bool]
+    covers_equal: list[bool]
+    sizes: list[int]
+
+
+def replay(table: Table, method: Method, count: int, budget: float) -> Outcome:
+    rng = np.random.default_rng(zlib.crc32(table.name.encode()))
+    outcome = Outcome([], [], [], [], [])
+    best = int(table.truth.argmax())
+    equal = {i for i in range(len(table.shapes)) if table.regret(i) <= TIED_TRUTH}
+    for _ in range(count):
+        choice: Choice = method(table, table.resample(rng), rng, budget)
+        outcome.regrets.append(table.regret(choice.shape))
+        outcome.shares.append(choice.share)
+        outcome.covers.append(best in choice.tied)
+        outcome.covers_equal.append(bool(equal & choice.tied))
+        outcome.sizes.append(len(choice.tied))
+    return outcome
+
+
+def summarize(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Return means over tables of a method's statistics; intervals resample the tables, which differ most."""
+    tables = list(outcomes.values())
+    medians = np.array([np.median(item.regrets) for item in tables])
+    means = np.array([np.mean(item.regrets) for item in tables])
+    within = np.array([np.mean(np.array(item.regrets) <= NARROW) for item in tables])
+    picks = np.random.default_rng(0).integers(0, len(tables), (RESAMPLES, len(tables)))
+
+    def interval(values: Any) -> list[float]:
+        return [round(float(end), 3) for end in np.quantile(values[picks].mean(axis=1), (0.025, 0.975))]
+
+    pooled = np.concatenate([np.resize(item.regrets, REPLAYS) for item in tables])
+    return {
+        "median_regret": round(float(np.median(pooled)), 4),
+        "mean_of_medians": [round(float(medians.mean()), 3), *interval(medians)],
+        "mean_regret": [round(float(means.mean()), 3), *interval(means)],
+        "within": [round(float(within.mean()), 3), *interval(within)],
+        "max_share": round(max(max(item.shares) for item in tables), 4),
+        "covers": round(float(np.mean([np.mean(item.covers) for item in tables])), 3),
+        "covers_equal": round(float(np.mean([np.mean(item.covers_equal) for item in tables])), 3),
+        "tied_size": round(float(np.mean([np.mean(item.sizes) for item in tables])), 1),
+        "tables": {
+            name: {
+                "median": round(float(np.median(item.regrets)), 3),
+                "mean": round(float(np.mean(item.regrets)), 3),
+                "within": round(float(np.mean(np.array(item.regrets) <= NARROW)), 3),
+            }
+            for name, item in outcomes.items()
+        },
+    }
+
+
+def score(half: str, budget: float, scale: float = 1.0) -> dict[str, Any]:
+    """Replay all methods on all tasks of a half, each with two budgets."""
+    tables, results = read_tables(half), {}
+    for name, (method, count) in methods().items():
+        replays = max(1, round(count * scale))
+        outcomes = {table.name: replay(table, method, replays, budget) for table in tables}
+        results[name] = {"replays": replays * len(tables), **summarize(outcomes)}
+        row = results[name]
+        print(f"{name:44} median {row['median_regret']:.3f}  mean {row['mean_regret']}  within 10 % {row['within']}  "
+              f"cost {row['max_share']:.3f}  covers {row['covers']:.2f} / {row['covers_equal']:.2f} of "
+              f"{row['tied_size']}", flush=True)  # fmt: skip
+    return results
+
+
+def held_out(half: str, budget: float) -> tuple[float, float]:
+    """Return the mean regret of our rule by final scores of all seeds, and by those of the seeds that were not raced.
+
+    The best shape is that of all seeds in both cases, so that the second number is not biased by the race's own noise.
+    """
+    regrets = []
+    for table in read_tables(half):
+        rng, best = np.random.default_rng(1), int(table.truth.argmax())
+        rise = table.truth.max() - table.untrained
+        for _ in range(REPLAYS // 5):
+            seeds = rng.permutation(table.scores.shape[1])
+            choice = rollshape_rule(table, table.scores[:, seeds[:SEEDS]], rng, budget)
+            finals = table.scores[:, seeds[SEEDS:], -1].mean(axis=1)
+            regrets.append((table.regret(choice.shape), float(finals[best] - finals[choice.shape]) / rise))
+    every, others = np.mean(regrets, axis=0)
+    return float(every), float(others)
+
+
+def write_results(results: Mapping[str, Any], path: Any) -> None:
+    path.write_text(json.dumps(results, indent=1) + "\n")

@@ -1,0 +1,186 @@
+"""A race in the folder of a study: what the rule requests becomes trials, and what they logged becomes scores.
+
+Nothing about the race is stored. Every decision is a function of the journal and of the metrics of the trials, so a
+race that was killed continues with the same decisions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rollshape.geometry.plan import Plan
+from rollshape.studies.curves import Curve, learning_curve
+from rollshape.studies.documents import read_run
+from rollshape.studies.metrics import MetricsRow
+from rollshape.studies.racing.rule import POINTS, Decision, TrialRequest, decide
+from rollshape.studies.racing.scores import score_curve
+from rollshape.studies.racing.settings import RaceSettings
+from rollshape.studies.store import Store, TrialProgress
+from rollshape.studies.study import Study
+from rollshape.studies.trials import Expansion, Trial, format_point
+from rollshape.training.rundir import RunDirectory
+from rollshape.training.spec import Spec
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point of the study with its trials, one per seed."""
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def plan(self) -> Plan:
+        return self.trials[0].plan
+
+    @property
+    def spec(self) -> Spec:
+        return self.trials[0].spec
+
+    @property
+    def point(self) -> dict[str, Any]:
+        return self.trials[0].point
+
+    @property
+    def label(self) -> str:
+        """The shape, and what else the point sets."""
+        rest = {name: value for name, value in self.point.items() if name not in ("num_envs", "num_steps")}
+        return f"{self.trials[0].shape}, {format_point(rest)}" if rest else self.trials[0].shape
+
+    @cached_property
+    def coordinates(self) -> tuple[float, ...]:
+        """Where the candidate lies among its neighbors: log₂ of its sizes, and the learning rate in factors of √2."""
+        plan = self.plan
+        minibatch = math.log2(plan.minibatch_size / plan.rollout_size)
+        return (
+            math.log2(plan.num_envs),
+            math.log2(plan.num_steps),
+            minibatch if "minibatch_size" in self.point else 0.0,
+            2 * math.log2(self.spec.learning_rate) if "learning_rate" in self.point else 0.0,
+        )
+
+
+class Race:
+    """The race of a study. `next_trials` is what an engine runs, batch by batch, until there is none."""
+
+    def __init__(self, study: Study, settings: RaceSettings, expansion: Expansion, store: Store) -> None:
+        self.settings, self.store, self.num_seeds = settings, store, len(study.seeds)
+        groups: dict[str, list[Trial]] = {}
+        for trial in expansion.trials:
+            groups.setdefault(trial.group, []).append(trial)
+        self.candidates = [Candidate(tuple(trials)) for trials in groups.values()]
+        self._failures: Mapping[str, int] = {}
+        self._curves: dict[str, tuple[int, Curve, list[MetricsRow]]] = {}
+
+    def retry_failed(self) -> None:
+        """Try trials that failed in an earlier run of the study once more, instead of dropping their candidates."""
+        self._failures = {name: progress.failures for name, progress in self.store.progress().items()}
+
+    def next_trials(self) -> Sequence[Trial]:
+        """Return the trials to train next, each up to its next pause; none if the race is over."""
+        return [self._to_trial(request) for request in self.decision().requests]
+
+    def decision(self) -> Decision:
+        """Return what the rule decides on all trials so far."""
+        coordinates = [candidate.coordinates for candidate in self.candidates]
+        progress = self.store.progress()
+        return decide(
+            coordinates,
+            [candidate.plan.num_updates or 1 for candidate in self.candidates],
+            self.num_seeds,
+            self.settings.budget,
+            lambda candidate, seed, point: self._score(progress, candidate, seed, point),
+            self._excluded(progress),
+        )
+
+    def excluded(self) -> dict[int, str]:
+        """Return candidate → why it cannot go on: a seed diverged or failed, or the shape does not fit."""
+        return self._excluded(self.store.progress())
+
+    def timesteps(self) -> int:
+        """Return the timesteps that all trials were trained for."""
+        progress = self.store.progress()
+        return sum(
+            max(progress[trial.id].result.timesteps, self._logged(trial))
+            for candidate in self.candidates
+            for trial in candidate.trials
+            if trial.id in progress
+        )
+
+    def full_timesteps(self) -> int:
+        """Return the timesteps of training every candidate with every seed to the end."""
+        return sum(self.num_seeds * (candidate.plan.actual_timesteps or 0) for candidate in self.candidates)
+
+    def end_of(self, candidate: int, point: int) -> int:
+        """Return the timesteps after which a part ends.
+
+        If candidates are compared after equal seconds, a slower one has fewer timesteps: as many as it makes while the
+        fastest makes the whole budget. Speeds are those of the first part.
+        """
+        total = max(item.plan.total_timesteps or 0 for item in self.candidates)
+        speeds = self._speeds() if self.settings.objective == "seconds" else {}
+        share = speeds[candidate] / max(speeds.values()) if speeds else 1.0
+        return min(math.ceil(point * total * share / POINTS), self.candidates[candidate].plan.actual_timesteps or total)
+
+    def _speeds(self) -> dict[int, float]:
+        """Steps per second of every candidate in its first part; empty as long as one of them is not known."""
+        excluded, speeds = self.excluded(), {}
+        for i, candidate in enumerate(self.candidates):
+            rows = self._read(candidate.trials[0])[1] if i not in excluded else []
+            if i not in excluded and (not rows or not rows[0].sps):
+                return {}
+            speeds[i] = float(rows[0].sps or 1.0) if rows else 1.0
+        return speeds
+
+    def _to_trial(self, request: TrialRequest) -> Trial:
+        candidate = self.candidates[request.candidate]
+        until = self.end_of(request.candidate, request.point)
+        is_whole = until >= (candidate.plan.actual_timesteps or 0)
+        return replace(candidate.trials[request.seed], until=None if is_whole else until)
+
+    def _score(self, progress: Mapping[str, TrialProgress], candidate: int, seed: int, point: int) -> float | None:
+        trial, end = self.candidates[candidate].trials[seed], self.end_of(candidate, point)
+        known = progress.get(trial.id)
+        is_whole = end >= (trial.plan.actual_timesteps or 0)
+        if known is None or not known.result.has_reached(None if is_whole else end):
+            return None
+        return score_curve(self._read(trial)[0], _end_of_interval(trial, end), self.settings.objective)
+
+    def _excluded(self, progress: Mapping[str, TrialProgress]) -> dict[int, str]:
+        excluded = {}
+        for i, candidate in enumerate(self.candidates):
+            for trial in candidate.trials:
+                known = progress.get(trial.id, TrialProgress())
+                is_new = known.failures > self._failures.get(trial.id, 0)
+                if known.result.state in ("diverged", "illegal") or (known.result.state == "failed" and is_new):
+                    excluded[i] = f"{known.result.state}: {known.result.reason}"
+                    break
+        return excluded
+
+    def _logged(self, trial: Trial) -> int:
+        rows = self._read(trial)[1]
+        return rows[-1].timesteps if rows else 0
+
+    def _read(self, trial: Trial) -> tuple[Curve, list[MetricsRow]]:
+        """Read the metrics of a trial; again only if it was trained on since."""
+        directory = RunDirectory(self.store.run_dir(trial.id))
+        if not directory.exists():
+            return Curve(np.zeros(0), np.zeros(0)), []
+        size = directory.metrics.path.stat().st_size if directory.metrics.path.exists() else 0
+        if trial.id not in self._curves or self._curves[trial.id][0] != size:
+            read_run(directory)  # checks run.json
+            rows = [MetricsRow.from_dict(row) for row in directory.rows()]
+            curve = learning_curve(rows, "timesteps", trial.plan.gradient_steps_per_update)
+            self._curves[trial.id] = size, curve, rows
+        return self._curves[trial.id][1:]
+
+
+def _end_of_interval(trial: Trial, timesteps: int) -> int:
+    """Return the timesteps at the end of the logging interval in which a trial pauses."""
+    updates, every = trial.plan.updates_until(timesteps), trial.spec.log_every or 1
+    return min(math.ceil(updates / every) * every, trial.plan.num_updates or updates) * trial.plan.rollout_size

@@ -1,0 +1,115 @@
+"""Why a race ended as it did: its comparisons in sentences, and what the planner says about the shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollshape.geometry.rules.budget import FEW_UPDATES
+from rollshape.geometry.rules.window import NOTABLE_EDGE_WEIGHT, edge_weight
+from rollshape.studies.racing.advice import Advice, Ranked
+from rollshape.studies.racing.race import Candidate, Race
+from rollshape.studies.racing.settings import RaceSettings
+
+OBJECTIVE_NAMES = {
+    "return": "return on fresh episodes",
+    "seconds": "return after equal seconds on this machine",
+    "auc": "area under the learning curve",
+}
+MOST_LABELS = 6
+
+
+def explain(advice: Advice, race: Race) -> list[str]:
+    """Return sentences: the comparison that decided, when the others were dropped, and likely causes."""
+    return [
+        _describe_final(advice, race.settings),
+        *_describe_rungs(advice, race),
+        *_describe_failed(advice),
+        *_describe_causes(advice),
+        *_describe_best_plan(advice.best.candidate),
+    ]
+
+
+def list_labels(ranked: Sequence[Ranked]) -> str:
+    """Return `16×32, 64×32 and 3 others`."""
+    labels = [item.candidate.label for item in ranked]
+    if len(labels) <= MOST_LABELS:
+        return ", ".join(labels)
+    return f"{', '.join(labels[: MOST_LABELS - 1])} and {len(labels) - MOST_LABELS + 1} others"
+
+
+def format_score(ranked: Ranked) -> str:
+    """Return `412 [380, 440]`, without an interval if there was one seed."""
+    if ranked.score is None:
+        return "no score"
+    if ranked.low is None or ranked.high is None:
+        return f"{ranked.score:.4g}"
+    return f"{ranked.score:.4g} [{ranked.low:.4g}, {ranked.high:.4g}]"
+
+
+def _describe_final(advice: Advice, settings: RaceSettings) -> str:
+    last, best = advice.rungs[-1], advice.best
+    finalists = [item for item in advice.ranking if item.share == best.share and item is not best and item.num_seeds]
+    second = max(finalists, key=lambda item: item.score or 0.0, default=None)
+    seeds = f"{last.num_seeds} seed{'s' if last.num_seeds > 1 else ''}"
+    against = f"; the next is {second.candidate.label} with {format_score(second)}" if second else ""
+    return (
+        f"{best.candidate.label} has the highest {OBJECTIVE_NAMES[settings.objective]} after {last.share:.0%} of the "
+        f"budget with {seeds}: {format_score(best)}{against}. Brackets are 95 % intervals."
+    )
+
+
+def _describe_rungs(advice: Advice, race: Race) -> list[str]:
+    lines = []
+    by_candidate = {id(item.candidate): item for item in advice.ranking}
+    for rung in advice.rungs:
+        left = [by_candidate[id(race.candidates[i])] for i in rung.dropped]
+        scores = [item.score for item in left if item.score is not None]
+        if not scores:
+            continue
+        score_range = f"{min(scores):.4g}" if len(scores) == 1 else f"{min(scores):.4g} to {max(scores):.4g}"
+        leader = rung.order[0]
+        lines.append(
+            f"After {rung.share:.0%} ({rung.num_seeds} seed{'s' if rung.num_seeds > 1 else ''}) the race went on "
+            f"without {list_labels(left)}: {score_range} where {race.candidates[leader].label} had "
+            f"{rung.scores[leader]:.4g}."
+        )
+    return lines
+
+
+def _describe_failed(advice: Advice) -> list[str]:
+    return [f"{item.candidate.label} {item.reason}." for item in advice.ranking if item.score is None]
+
+
+def _describe_causes(advice: Advice) -> list[str]:
+    """Name what the planner says about most of the dropped shapes and not about the best."""
+    dropped = [item.candidate for item in advice.with_status("dropped") if item.score is not None]
+    best, lines = advice.best.candidate, []
+    few = [candidate for candidate in dropped if (candidate.plan.num_updates or 0) < FEW_UPDATES]
+    if few and (best.plan.num_updates or 0) >= FEW_UPDATES:
+        counts = sorted({candidate.plan.num_updates or 0 for candidate in few})
+        lines.append(
+            f"{len(few)} of {len(dropped)} dropped shapes make fewer than {FEW_UPDATES} updates with this budget "
+            f"({_span(counts)}; {best.label} makes {best.plan.num_updates:,})."
+        )
+    weights = {candidate.label: _edge_weight(candidate) for candidate in dropped}
+    short = [label for label, weight in weights.items() if weight > NOTABLE_EDGE_WEIGHT]
+    if short and _edge_weight(best) <= NOTABLE_EDGE_WEIGHT:
+        lines.append(
+            f"{len(short)} of {len(dropped)} dropped shapes have short windows, in which the critic's value at the "
+            f"edge has a mean weight above {NOTABLE_EDGE_WEIGHT:g} ({best.label}: {_edge_weight(best):.2f})."
+        )
+    return lines
+
+
+def _span(counts: Sequence[int]) -> str:
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+
+
+def _edge_weight(candidate: Candidate) -> float:
+    return edge_weight(candidate.plan.gae_window, candidate.spec.gamma, candidate.spec.gae_lambda)
+
+
+def _describe_best_plan(candidate: Candidate) -> list[str]:
+    """Return warnings of the planner about the best shape: it won in spite of them."""
+    warnings = [finding for finding in candidate.plan.findings if finding.severity == "warn"]
+    return [f"Planner on {candidate.label}: {finding.message}" for finding in warnings]

@@ -1,0 +1,55 @@
+"""What to use according to a study whose runs have finished: the best group, those tied with it, and those to avoid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollshape.studies.groups import Group, Task
+from rollshape.studies.rules.comparison import best_and_ties
+
+MIN_RUNS = 2  # per group: one run says nothing about the next
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """The groups of a task by their final returns: `tied` are not significantly worse than the best, `worse` are."""
+
+    task: Task
+    best: Group
+    tied: tuple[Group, ...]
+    worse: tuple[Group, ...]
+
+    def sentence(self) -> str:
+        """Return `Use 64×32; statistically tied: 32×64. Avoid 1024×2.`"""
+        tied = f"; statistically tied: {_list(self.tied)}" if self.tied else ""
+        avoid = f" Avoid {_list(self.worse)}: significantly lower final return." if self.worse else ""
+        return f"Use {self.best.label}{tied}.{avoid}"
+
+    def command(self) -> str:
+        """Return the command that trains the best group."""
+        plan, spec = self.best.plan, self.best.spec
+        return (
+            f"rollshape train --env {spec.env} --algo {spec.algo} --num-envs {plan.num_envs} --num-steps "
+            f"{plan.num_steps} --minibatch-size {plan.minibatch_size} --num-epochs {plan.num_epochs} "
+            f"--learning-rate {spec.learning_rate:g} --total-timesteps {spec.total_timesteps}"
+        )
+
+
+def choose_group(task: Task) -> TaskChoice | None:
+    """Return the best group of a task and how the others compare; None if fewer than two groups have two runs."""
+    returns = {label: values for label, values in task.final_returns().items() if len(values) >= MIN_RUNS}
+    groups = [group for group in task.groups if group.label in returns and not group.plan.replay]
+    if len(groups) < 2:
+        return None
+    best, tied = best_and_ties({group.label: returns[group.label] for group in groups})
+    others = [group for group in groups if group.label != best]
+    return TaskChoice(
+        task,
+        next(group for group in groups if group.label == best),
+        tuple(group for group in others if group.label in tied),
+        tuple(group for group in others if group.label not in tied),
+    )
+
+
+def _list(groups: tuple[Group, ...]) -> str:
+    return ", ".join(group.label for group in groups)
