@@ -21,15 +21,20 @@ COMMANDS = {
     "patch": "make the sizes in a config file valid, keeping comments and layout",
     "rescale": "rescale a config that works to another number of environments",
     "dialects": "list the supported libraries and how they use their configs",
+    "check-env": "check an environment before training on it",
     "train": "train a policy with REINFORCE, A2C, PPO, PPO-EWMA, SAC or RRD",
     "eval": "evaluate a trained policy",
     "probe": "measure the gradient quality of a run's batches, and of other shapes",
     "reproduce": "repeat a run and report the first difference",
     "study": "compare shapes over several seeds, with confidence intervals",
+    "advise": "race shapes on short runs and name the best one",
     "report": "write an HTML report of a study or a directory of runs",
     "diagnose": "report the outcome of each run and its likely cause",
+    "import": "turn logs of SB3, CleanRL, rl_games, RSL-RL or skrl into runs",
+    "ui": "open a page with the planner and the runs, studies and probes of a folder",
     "bench": "measure steps/s, compile time and utilization of several shapes",
 }
+MODULES = {"import": "import_run"}  # where the name of a command cannot be that of a module
 FAILED, WRONG_REQUEST = 1, 2
 INTERRUPTED = 128  # plus the signal's number: 130 for Ctrl-C, 143 for SIGTERM
 
@@ -112,7 +117,8 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         raise RequestError("flags", f"Unknown command {name!r}.", f"{hint}Commands: {', '.join(COMMANDS)}.")
-    return int(import_module(f"rollshape.cli.{name}").run(rest) or 0)
+    module = MODULES.get(name, name.replace("-", "_"))
+    return int(import_module(f"rollshape.cli.{module}").run(rest) or 0)
 
 
 def _usage() -> str:
