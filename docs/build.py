@@ -1,10 +1,11 @@
-"""Generate rules.md, dialects.md and flow.svg from the code. A test checks that they are up to date.
+"""Generate the pages that follow from the code, and the pictures. A test checks that they are up to date.
 
 Run: .venv/bin/python docs/build.py
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from rollshape.geometry.diagram import svg
@@ -14,11 +15,20 @@ from rollshape.geometry.dialects.keys import EXTRA
 from rollshape.geometry.dialects.language import LanguageDialect
 from rollshape.geometry.dialects.registry import ALL_DIALECTS, LANGUAGE_DIALECTS
 from rollshape.geometry.dialects.rrd import RrdDialect
+from rollshape.geometry.dialects.text import as_yaml
+from rollshape.geometry.dialects.translate import write_plan
 from rollshape.geometry.plan import plan
 from rollshape.geometry.rules import PAGES
 from rollshape.geometry.rules.base import CHECKS
+from rollshape.integrations.logs.libraries import LIBRARIES
+from rollshape.integrations.logs.library import LibraryLog
 
 HERE = Path(__file__).parent
+SHOWN_LIBRARIES = (
+    "sb3", "cleanrl", "rl_games", "isaaclab:rsl_rl", "skrl", "rllib", "brax", "purejaxrl", "torchrl", "pufferlib",
+    "sample_factory", "tianshou",
+)  # fmt: skip
+SHOWN_PLAN = {"num_envs": 64, "num_steps": 32, "num_minibatches": 4, "total_timesteps": 1_024_000}
 
 
 def rules() -> str:
@@ -124,10 +134,91 @@ def _capitalize(note: str) -> str:
     return note if "_" in first or first == "skrl" else note[0].upper() + note[1:]
 
 
+def metrics() -> str:
+    """Return which metric means what in which library: the tag tables of the log readers."""
+    parts = [
+        "# Metrics of other libraries",
+        "Generated from the code by `docs/build.py`. `rollshape import`, `diagnose` and `report` read the logs of these"
+        " libraries ([how](import.md)). The tables say what each library writes under a tag, taken from its source code"
+        " at the given version, and which column of ours it becomes (defined in the [vocabulary](vocabulary.md)). A"
+        " value with another meaning is not imported: its column is null, and a suspect of `rollshape diagnose` that"
+        " needs it is not measurable. Tags that are not in the tables are ignored.",
+        "## The same column in every library",
+        _column_table(),
+    ]
+    parts += [_log_section(library) for library in LIBRARIES]
+    return "\n\n".join(parts) + "\n"
+
+
+def _column_table() -> str:
+    columns = dict.fromkeys(tag.column for library in LIBRARIES for tag in library.tags if tag.column)
+    rows = [f"| column | {' | '.join(library.name for library in LIBRARIES)} |", "|---" * (len(LIBRARIES) + 1) + "|"]
+    for column in columns:
+        cells = [
+            ", ".join(f"`{tag.names[0]}`" for tag in library.tags if tag.column == column) or "–"
+            for library in LIBRARIES
+        ]
+        rows.append(f"| `{column}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _log_section(library: LibraryLog) -> str:
+    facts = [
+        f"**Axis**: {library.axis}.",
+        f"**Returns** are averaged over {library.window}.",
+        f"**Recognized by** {', '.join(f'`{mark}`' for mark in library.marks)}.",
+        f"**Dialects**: {', '.join(f'`{name}`' for name in library.dialects)}.",
+    ]
+    rows = ["| tag | what it is | column | of which update |", "|---|---|---|---|"]
+    for tag in library.tags:
+        names = ", ".join(f"`{name}`" for name in tag.names)
+        factor = "" if callable(tag.factor) or tag.factor == 1 else f", × {tag.factor:g}"
+        column = f"`{tag.column}`{factor}" if tag.column else "–"
+        when = {"previous": "the one before", "episode": "the rollout", "rollout": "the rollout",
+                "evaluation": "the one before", "update": "this one"}[tag.when]  # fmt: skip
+        meaning = f"{tag.meaning}. {_capitalize(tag.condition)}" if tag.condition else tag.meaning
+        rows.append(f"| {names} | {meaning} | {column} | {when if tag.column else ''} |")
+    doc = " ".join((sys.modules[type(library).__module__].__doc__ or "").split())
+    bullets = "\n".join(f"- {fact}" for fact in facts)
+    return f"## {library.name} {library.version}\n\n{doc}\n\n{bullets}\n\n" + "\n".join(rows)
+
+
+def libraries() -> str:
+    """Return how the same plan is written for common libraries, and what each does with its sizes."""
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in SHOWN_PLAN.items())
+    parts = [
+        "# Libraries",
+        "Generated from the code by `docs/build.py`. The same plan as the config of each library: 64 environments × 32"
+        f" steps, 4 minibatches, 500 updates (`rollshape plan {flags}`). [Dialects](dialects.md) lists all libraries"
+        " and keys; [the page](page.md) shows every plan in every one of them.",
+        "For a config of your own, in any of them:",
+        "    rollshape translate CONFIG --from sb3 --to cleanrl     write it for another library\n"
+        "    rollshape patch CONFIG --dialect sb3 --num-envs 16     make its sizes valid, in place\n"
+        "    rollshape rescale CONFIG --dialect sb3 --num-envs 64   what else must change for 64 environments",
+    ]
+    result = plan(**SHOWN_PLAN)
+    for name in SHOWN_LIBRARIES:
+        dialect, written = DIALECTS[name], write_plan(result, name, {})
+        facts = [
+            f"**Remainder**: {dialect.remainder_detail.format(rollout='N·T', minibatch='M')}.",
+            f"**Budget**: rounded {'up' if dialect.rounds_up else 'down'} to whole rollouts.",
+            f"**Time limit**: {dialect.time_limit}.",
+            *(f"{_capitalize(note)}." for note in dialect.notes),
+        ]
+        bullets = "\n".join(f"- {fact}" for fact in facts)
+        parts.append(f"## {dialect.library}\n\n```yaml\n{as_yaml(written.config)}```\n\n{bullets}")
+    return "\n\n".join(parts) + "\n"
+
+
 def pages() -> dict[str, str]:
     """Return the content of each generated file by its name."""
     flow = svg(plan(num_envs=64, num_steps=32, total_timesteps=500_000))
-    return {"rules.md": rules(), "dialects.md": dialects(), "flow.svg": flow + "\n"}
+    sys.path.insert(0, str(HERE))
+    from pictures import pictures
+
+    generated = {"rules.md": rules(), "dialects.md": dialects(), "libraries.md": libraries()}
+    generated |= {"metrics.md": metrics(), "flow.svg": flow + "\n"}
+    return generated | pictures()
 
 
 if __name__ == "__main__":
