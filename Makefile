@@ -4,12 +4,30 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(she
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
+PYODIDE_VERSION := 314.0.7
+PYODIDE := build/pyodide/package
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo tour test test-slow lint test-peers bench bench-train bench-gradients chaos clean
+.PHONY: demo tour ui page docs test test-slow lint test-peers bench bench-train bench-gradients chaos clean
 
 demo: $(VENV)/product  ## 2×1024 or 1024×2? A study of six shapes, and its report
 	$(BIN)/rollshape study demo --out studies/demo
+	@echo "make ui shows it in the browser: shapes, curves, runs and probes"
+
+ui: $(VENV)/ui  ## the page on this machine: planner, and the runs, studies and probes of the demo
+	@mkdir -p studies
+	$(BIN)/rollshape ui studies
+
+page: $(VENV)/product $(PYODIDE)/pyodide.mjs  ## build the static planner in build/page, for any web server
+	$(BIN)/python -m rollshape.web.build build/page --pyodide $(PYODIDE)
+
+docs: $(VENV)/ready page  ## the documentation site in build/docs, with the planner; a broken link fails
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo build/docs/index.html
+
+$(PYODIDE)/pyodide.mjs:  # from its npm package; not part of the repository
+	@mkdir -p build/pyodide
+	cd build/pyodide && npm pack --silent pyodide@$(PYODIDE_VERSION) && tar xzf pyodide-*.tgz && touch package/pyodide.mjs
 
 tour: $(VENV)/product  ## a tour of the planner
 	@bash examples/tour.sh $(BIN)/rollshape
@@ -48,6 +66,10 @@ $(VENV)/product: pyproject.toml constraints.txt
 	$(BIN)/python $(PIP) -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/ui: $(VENV)/product
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[ui]'
+	@touch $@
+
 # What only the checks and the extras need: a demo should not have to wait for it.
 $(VENV)/ready: $(VENV)/product
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[dev]'
@@ -64,4 +86,4 @@ $(PEERS)/ready: pyproject.toml constraints-peers.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .pytest_jax_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) build docs/_generated docs/commands.md docs/python-reference.md .pytest_cache .pytest_jax_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
