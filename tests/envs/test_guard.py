@@ -26,7 +26,12 @@ LIMIT = 0.4
 
 
 def bad(access: EnvAccess | None = None, **options: Any) -> HostEnv:
-    return make_host(ENV, 2, access or EnvAccess(LIMIT), **options)
+    """Return two faulty environments; the short limit starts after their construction, which a busy machine delays."""
+    limited = access or EnvAccess(30)
+    env = make_host(ENV, 2, limited, **options)
+    if access is None:
+        limited.timeout = LIMIT
+    return env
 
 
 def play(env: HostEnv, steps: int = 5) -> None:
@@ -76,18 +81,18 @@ def test_a_hung_process_of_a_vector_environment_is_killed() -> None:
 
 def test_a_hung_construction_is_an_error() -> None:
     with pytest.raises(EnvironmentCrash, match="failed at step 0: construction did not return"):
-        bad(fault="sleep", at="init", after=1)
+        bad(EnvAccess(LIMIT), fault="sleep", at="init", after=1)
 
 
 def test_the_limit_is_for_one_environment_of_a_construction(monkeypatch: pytest.MonkeyPatch) -> None:
     create = Bad.__init__
 
     def create_slowly(self: Bad, **options: Any) -> None:
-        time.sleep(0.3)
+        time.sleep(0.8)
         create(self, **options)
 
     monkeypatch.setattr(Bad, "__init__", create_slowly)
-    make_host(ENV, 3, EnvAccess(0.6)).close()
+    make_host(ENV, 3, EnvAccess(2.0)).close()  # 2.4 s in all, and a busy machine may add 1.2 s to each
 
 
 @pytest.mark.parametrize(("fault", "name"), [("exit", "SystemExit: 7"), ("interrupt", "KeyboardInterrupt")])
@@ -201,8 +206,8 @@ def test_a_countdown_starts_again_when_a_stop_is_requested() -> None:
 
 @pytest.mark.parametrize("wait", [time.sleep, lambda seconds: threading.Event().wait(seconds)])
 def test_a_slow_environment_within_its_limit_is_left_alone(wait: Callable[[float], Any]) -> None:
-    env = bad(EnvAccess(0.5))
+    env = bad(EnvAccess(1.4))
     env.reset(0)
-    for _ in range(3):
+    for _ in range(3):  # 1.5 s in all
         with env.guard:
-            wait(0.3)
+            wait(0.5)

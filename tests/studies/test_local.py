@@ -324,13 +324,13 @@ def test_workers_stay_with_a_shape_and_start_on_different_ones() -> None:
 
 
 def test_a_trial_of_another_process_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.5)
     trial = expand(study_from_dict({"grid": {"num_envs": [2]}, "seeds": 1}, "x")).trials[0]
     agenda = TrialQueue([])
     agenda.postpone(trial)
     assert agenda
     assert agenda.take("", set()) is None
-    time.sleep(0.06)
+    time.sleep(0.55)
     assert agenda.take("", set()) == trial
     assert not agenda
 
