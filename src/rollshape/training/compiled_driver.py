@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,12 @@ class CompiledDriver(Driver):
         self._collect_alone: Any = jax.jit(
             lambda state: _touch(self._collect(state, jax.tree.map(lambda key: key[0], self.update_keys(state, 1)))[1])
         )
+        self._rows: _Rows | None = None
         self._collect_seconds = 0.0
         self._updates_until_timing = 0
+        # Inlined functions: a program that uses one several times traces it once.
+        self._collect_part: Any = jax.jit(self._collect, inline=True)
+        self._train_part: Any = jax.jit(self.train_on_rollout, inline=True)
 
     def initial_state(self, seed: Array) -> RunState:
         env = self.env
@@ -45,11 +49,15 @@ class CompiledDriver(Driver):
         episodes = stagger_episodes(self.spec.stagger, env, episodes, stream_key(seed, "env", 2**31 - 1))
         return self.new_state(seed, jax.tree.map(jnp.copy, episodes))  # no buffer may be donated twice
 
-    def _find_program(self, state: Any) -> Any:
+    def _find_program(self, state: Any) -> _Program:
         arguments = (state, np.int32(0), np.bool_(True))
-        return find_or_compile(
-            self.program_key(self.env), lambda: jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
-        )
+
+        def compile_program() -> _Program:
+            program = jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
+            assert self._rows is not None  # lowering has traced `run`
+            return _Program(program, self._rows)
+
+        return find_or_compile(self.program_key(self.env), compile_program)
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
         self.compile()
@@ -58,8 +66,8 @@ class CompiledDriver(Driver):
             self._collect_seconds = self._time_collection(state)
         self._updates_until_timing -= count
         began = time.perf_counter()
-        state, metrics = self._program(state, np.int32(count), np.bool_(True))
-        metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)  # waits for the result
+        state, rows = self._program.run(state, np.int32(count), np.bool_(True))
+        metrics = self._program.rows.unpack(np.asarray(rows)[:count])  # waits for the result
         seconds = time.perf_counter() - began
         rollout = min(seconds, count * self._collect_seconds)
         return state, metrics, Times(rollout, seconds - rollout)
@@ -74,7 +82,7 @@ class CompiledDriver(Driver):
             return time.perf_counter() - began
         copy = jax.tree.map(lambda x: jax.device_put(x, x.sharding, may_alias=False), state)  # compiles nothing
         began = time.perf_counter()
-        np.asarray(self._program(copy, np.int32(1), np.bool_(False))[1].episodes)  # waits
+        np.asarray(self._program.run(copy, np.int32(1), np.bool_(False))[1])  # waits
         return time.perf_counter() - began
 
     def score(
@@ -87,44 +95,49 @@ class CompiledDriver(Driver):
     ) -> Score:
         return score_policy(self.env, self.policy(state), stream_key(seed, "eval", int(state.update)), episodes)
 
-    def run(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, UpdateMetrics]:
-        """Make the next `count` ≤ interval updates in one call: the state after them, and metrics [interval, …].
+    def run(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, Array]:
+        """Make the next `count` ≤ interval updates in one call: the state after them, and a row of metrics for each.
 
         The count is an argument of the program, so that the last, shorter interval needs no compilation.
         Without `learning` it only collects, to time that; the results are meaningless then.
         """
         mapped = self.parallel.shard_map(self._updates, (STATE_SPEC, REPLICATED, REPLICATED), (STATE_SPEC, REPLICATED))
-        result: tuple[RunState, UpdateMetrics] = mapped(state, count, learning)
+        result: tuple[RunState, Array] = mapped(state, count, learning)
         return result
 
-    def _updates(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, UpdateMetrics]:
+    def _updates(self, state: RunState, count: Array, learning: Array) -> tuple[RunState, Array]:
         keys = self.update_keys(state, self.interval)
 
         def update(state: RunState, i: Array) -> tuple[RunState, UpdateMetrics]:
             turn_keys: UpdateKeys = jax.tree.map(lambda key: key[i], keys)
-            episodes, rollout = self._collect(state, turn_keys)
+            episodes, rollout = self._collect_part(state, turn_keys)
             collected = state._replace(episodes=episodes)
             if self.algorithm.uses_replay:  # a branch would copy the replay buffer
-                return self.train_on_rollout(collected, rollout, turn_keys, i == count - 1)
+                trained: tuple[RunState, UpdateMetrics] = self._train_part(
+                    collected, rollout, turn_keys, i == count - 1
+                )
+                return trained
             return self._train_if(learning, collected, rollout, turn_keys, i == count - 1)
 
-        metrics = _Rows(jax.eval_shape(update, state, count)[1])
+        metrics = self._rows = _Rows(jax.eval_shape(update, state, count)[1])
 
         def one(i: Array, carry: tuple[RunState, Array]) -> tuple[RunState, Array]:
             state, rows = carry
             state, row = update(state, i)
             return state, rows.at[i].set(metrics.pack(row))  # one row, and not one array per metric
 
-        state, rows = jax.lax.fori_loop(0, count, one, (state, jnp.zeros((self.interval, metrics.width))))
-        return state, metrics.unpack(rows)
+        result: tuple[RunState, Array] = jax.lax.fori_loop(
+            0, count, one, (state, jnp.zeros((self.interval, metrics.width)))
+        )
+        return result
 
     def _train_if(
         self, learning: Array, state: RunState, rollout: Rollout, keys: UpdateKeys, is_last: Array
     ) -> tuple[RunState, UpdateMetrics]:
-        blank = _zeros_like(jax.eval_shape(self.train_on_rollout, state, rollout, keys, is_last)[1])
+        blank = _zeros_like(jax.eval_shape(self._train_part, state, rollout, keys, is_last)[1])
         result: tuple[RunState, UpdateMetrics] = jax.lax.cond(
             learning,
-            self.train_on_rollout,
+            self._train_part,
             lambda state, rollout, *_: (state, blank._replace(episodes=_touch(rollout))),
             state,
             rollout,
@@ -160,11 +173,18 @@ class _Rows:
     def pack(self, metrics: UpdateMetrics) -> Array:
         return jnp.concatenate([jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(metrics)])
 
-    def unpack(self, rows: Array) -> UpdateMetrics:
-        """Return the metrics of rows [interval, width], each [interval, …]."""
-        parts = jnp.split(rows, self._ends[:-1], axis=1)
+    def unpack(self, rows: Any) -> UpdateMetrics:
+        """Return the metrics of rows [count, width], each [count, …]; NumPy's, so that nothing is compiled for it."""
+        parts = np.split(rows, self._ends[:-1], axis=1)
         leaves = [
             part.reshape(-1, *leaf.shape).astype(leaf.dtype) for part, leaf in zip(parts, self._leaves, strict=True)
         ]
         metrics: UpdateMetrics = jax.tree.unflatten(self._structure, leaves)
         return metrics
+
+
+class _Program(NamedTuple):
+    """The compiled `run`, and how its rows are unpacked."""
+
+    run: Any
+    rows: _Rows

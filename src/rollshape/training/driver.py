@@ -34,7 +34,6 @@ from rollshape.training.normalization import (
     normalize_rewards,
     update_observations,
 )
-from rollshape.training.prng import fast_keys
 from rollshape.training.programs import make_room
 from rollshape.training.spec import Spec
 from rollshape.training.streams import Stream, stream_key, stream_keys
@@ -211,7 +210,7 @@ class Driver(ABC):
         streams: tuple[Stream, ...] = ("policy", "env", "shuffle", "monitor")
         keys = stream_keys(state.seed, streams, state.update + 1, count)  # [streams, count]
         by_shard = jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, self.parallel.index())))(keys)
-        common, per_shard = UpdateKeys(*fast_keys(keys)), UpdateKeys(*fast_keys(by_shard))
+        common, per_shard = UpdateKeys(*keys), UpdateKeys(*by_shard)
         if self.algorithm.uses_replay:  # in one shard
             return common._replace(monitor=per_shard.monitor)
         return per_shard._replace(shuffle=common.shuffle)

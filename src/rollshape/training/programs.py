@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -16,13 +16,16 @@ from rollshape.training.trim import trim_memory
 
 MOST_PROGRAMS = 4  # that a process has compiled before it releases all of them
 
+Program = TypeVar("Program")
+
 _programs: dict[Hashable, Any] = {}
 
 
-def find_or_compile(key: Hashable | None, compile_program: Callable[[], Any]) -> Any:
+def find_or_compile(key: Hashable | None, compile_program: Callable[[], Program]) -> Program:
     """Return the program with this key, compiled if this process does not have it; without a key it is not reused."""
     if key is not None and key in _programs:
-        return _programs[key]
+        known: Program = _programs[key]
+        return known
     make_room()
     program = compile_program()
     trim_memory()

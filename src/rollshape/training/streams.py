@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rollshape.training.prng import fast_keys
+
 Stream = Literal["init", "env", "policy", "shuffle", "eval", "monitor", "probe"]
 _INDEX: dict[Stream, int] = {
     "init": 0, "env": 1, "policy": 2, "shuffle": 3, "eval": 4, "monitor": 5, "probe": 6
@@ -27,7 +29,7 @@ def stream_key(seed: Array | int, stream: Stream, index: Array | int = 0) -> Arr
 def stream_keys(seed: Array | int, streams: Sequence[Stream], first: Array | int, count: int) -> Array:
     """The keys of several streams at `count` consecutive indices, [streams, count]."""
     names, indices = jnp.array([_INDEX[stream] for stream in streams]), first + jnp.arange(count)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), names)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(fast_keys(jax.random.key(seed)), names)
     return jax.vmap(lambda key: jax.vmap(jax.random.fold_in, (None, 0))(key, indices))(keys)
 
 
