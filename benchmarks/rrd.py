@@ -70,7 +70,7 @@ def our_rates(algo: str, repeats: int) -> list[float]:
     spec = Spec(env="Pendulum-v1", algo=algo, hidden_sizes=NETWORK, transition_batch_size=BATCH, train_batches=200,  # type: ignore[arg-type]
                 learning_starts=2_000, total_timesteps=4_000)  # fmt: skip
     driver: Any = new_driver(spec, plan_run(spec))
-    state, collect, append = driver.start(), jax.jit(driver._collect), jax.jit(store, donate_argnums=0)
+    state, collect, append = driver.start(), jax.jit(driver.collect), jax.jit(store, donate_argnums=0)
     for _ in range(20):
         episodes, rollout = collect(state)
         learner = state.learner._replace(buffer=append(state.learner.buffer, rollout))

@@ -24,10 +24,7 @@ def collected() -> tuple[Any, Any]:
     spec = Spec(env="Pendulum-v1", algo="rrd", num_envs=4, steps_per_iteration=400, hidden_sizes=(8,),
                 learning_starts=2_000, total_timesteps=4_000)  # fmt: skip
     driver: Any = new_driver(spec, plan_run(spec))
-    state, keep = driver.start(), jax.jit(store)
-    collect = jax.jit(
-        lambda state: driver._collect(state, jax.tree.map(lambda key: key[0], driver.update_keys(state, 1)))
-    )
+    state, keep, collect = driver.start(), jax.jit(store), jax.jit(driver.collect)
     for _ in range(4):
         episodes, rollout = collect(state)
         learner = state.learner._replace(buffer=keep(state.learner.buffer, rollout))

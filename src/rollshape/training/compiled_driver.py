@@ -33,9 +33,7 @@ class CompiledDriver(Driver):
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1, network: Any = None) -> None:
         super().__init__(spec, plan, env, interval, network)
-        self._collect_alone: Any = jax.jit(
-            lambda state: _touch(self._collect(state, jax.tree.map(lambda key: key[0], self.update_keys(state, 1)))[1])
-        )
+        self._collect_alone: Any = jax.jit(lambda state: _touch(self.collect(state)[1]))
         self._rows: _Rows | None = None
         self._collect_seconds = 0.0
         self._updates_until_timing = 0
@@ -145,6 +143,10 @@ class CompiledDriver(Driver):
             is_last,
         )
         return result
+
+    def collect(self, state: RunState) -> tuple[Episode, Rollout]:
+        """Collect the rollout of the next update, without learning from it."""
+        return self._collect(state, jax.tree.map(lambda key: key[0], self.update_keys(state, 1)))
 
     def _collect(self, state: RunState, keys: UpdateKeys) -> tuple[Episode, Rollout]:
         moments = state.normalizer.observations
