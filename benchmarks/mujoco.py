@@ -36,7 +36,7 @@ def ours(spec: Spec) -> dict[str, Any]:
 
 
 def sb3(spec: Spec) -> dict[str, Any]:
-    command = [str(PEERS), "-W", "ignore", str(HERE / "sb3" / "mujoco.py"), json.dumps(spec.to_dict())]
+    command = [str(PEERS), "-W", "ignore", str(HERE / "sb3" / "train_mujoco.py"), json.dumps(spec.to_dict())]
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[-2]))
 
 

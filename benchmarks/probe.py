@@ -49,7 +49,7 @@ def main(environments: list[str], count: int) -> None:
             driver, like = open_run(run.path)
             kept = checkpoint.stored(run.path / "checkpoints")
             for place in (1, len(kept) // 2, len(kept) - 1):
-                state = checkpoint.load(kept[place], like)
+                state = checkpoint.load(kept[place], like).state
                 update = checkpoint.update_of(kept[place])
                 score = driver.score(state, 0, 128).mean
                 for row, ok in compare(Checkpoint(driver, state), count):
