@@ -8,7 +8,9 @@ from rollshape.errors import RequestError, did_you_mean
 from rollshape.geometry.rules import (  # noqa: F401 (they register)
     budget,
     completions,
-    enforced,
+    enforced_files,
+    enforced_runs,
+    enforced_sizes,
     minibatch,
     replay,
     resources,
