@@ -12,7 +12,7 @@ from rollshape.processes import RaisingSignals, SignalReceived, safe_child_path
 
 ASYNC = """
 if __name__ == "__main__":
-    from rollshape.envs.gymnasium_env import make_gymnasium
+    from rollshape.envs.gymnasium_make import make_gymnasium
     make_gymnasium("CartPole-v1", 1, "async").close()
 """
 PEERS = """

@@ -10,8 +10,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from toy_envs import LIMIT, Private, Walk, walk
 
-from rollshape.envs import gymnasium_env
-from rollshape.envs.gymnasium_env import GymnasiumEnv, RecordingEnv, make_gymnasium
+from rollshape.envs import gymnasium_recording
+from rollshape.envs.gymnasium_env import GymnasiumEnv
+from rollshape.envs.gymnasium_make import make_gymnasium
+from rollshape.envs.gymnasium_recording import RecordingEnv
 from rollshape.envs.host import EnvironmentFailure, HostEnv, HostStep, Snapshot, env_seeds
 from rollshape.envs.registry import kind, make_host
 from rollshape.errors import RequestError
@@ -171,7 +173,7 @@ def test_continuous_actions_and_resets_by_hand_resume_too() -> None:
 def test_what_cannot_be_repeated_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     private = vector(AutoresetMode.SAME_STEP, Private)
     lazy = vector(AutoresetMode.NEXT_STEP)
-    monkeypatch.setattr(gymnasium_env, "LONGEST", 10)
+    monkeypatch.setattr(gymnasium_recording, "LONGEST", 10)
     long = make_host("RollshapeEndless-v0", 3)
     for env, replays in ((private, True), (lazy, False), (long, True)):
         first = env.reset(3).copy()

@@ -6,7 +6,8 @@ import pytest
 import toy_envs  # noqa: F401 (registers its environments)
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rollshape.envs.gymnasium_env import GymnasiumEnv, RecordingEnv
+from rollshape.envs.gymnasium_env import GymnasiumEnv
+from rollshape.envs.gymnasium_recording import RecordingEnv
 from rollshape.envs.host import env_seeds, random_actions, stagger_host
 from rollshape.envs.registry import make_host
 from rollshape.errors import RequestError

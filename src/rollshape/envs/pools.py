@@ -36,6 +36,6 @@ def make_pool(
         from rollshape.envs.envpool_env import make_envpool
 
         return make_envpool(name, num_envs, **options)
-    from rollshape.envs.gymnasium_env import make_gymnasium
+    from rollshape.envs.gymnasium_make import make_gymnasium
 
     return make_gymnasium(name if backend == "gymnasium" else env_id, num_envs, on_created=on_created, **options)
