@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "gradients"))
-from known_answers import AR1, Chain, delayed, lake
+from known_answers import AR1, Chain, SharedBias, delayed, lake
 
 from rollshape.gradients import gram
 from rollshape.gradients.intervals import Bootstrap, estimate_squared_norm
+from rollshape.gradients.surface import surface
 
 QUANTITIES = ("total", "Term 1", "Term 2", "ESS", "|G|²")
 
@@ -70,6 +71,19 @@ def coverage(stream: AR1 | Chain, envs: int, steps: int, repeats: int) -> tuple[
     return ours / repeats, percentiles / repeats
 
 
+def paired_coverage(envs: int, updates: float, repeats: int) -> tuple[float, float]:
+    """Return the coverage of paired differences between two shapes, and their width relative to unpaired ones."""
+    source, rng, hits, widths = SharedBias(), np.random.default_rng(0), 0, []
+    truth = source.error(32, 2, updates) - source.error(8, 8, updates)
+    for _ in range(repeats):
+        other, own = surface(64, source.draw(rng, envs, (2, 8)), rng, updates, own_steps=8)
+        difference = other.score_difference
+        hits += truth in difference
+        unpaired = np.hypot(*(point.score.high - point.score.low for point in (other, own)))
+        widths.append((difference.high - difference.low) / unpaired)
+    return hits / repeats, float(np.mean(widths))
+
+
 if __name__ == "__main__":
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     print(f"{'stream, N×T':<34}" + "".join(f"{name:>10}" for name in QUANTITIES))
@@ -85,3 +99,7 @@ if __name__ == "__main__":
         for method, shares in zip(("", " percentiles"), coverage(stream, envs, steps, repeats), strict=True):
             label = method or f"{name} {envs}×{steps}"
             print(f"{label:<34}" + "".join(f"{share:>10.3f}" for share in shares), flush=True)
+    print("paired difference of 32×2 to 8×8, AR(1) windows with a bias in common: coverage, width / unpaired width")
+    for envs, updates in ((32, 1.0), (32, 8.0), (256, 1.0)):
+        share, width = paired_coverage(envs, updates, repeats)
+        print(f"{envs} environments, h = {updates:g}: {share:.3f}, {width:.2f}", flush=True)

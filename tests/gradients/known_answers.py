@@ -54,6 +54,55 @@ class AR1:
         return self.mean + self.scale * x[:, burn:]
 
 
+@dataclass(frozen=True)
+class BiasedWindows:
+    """Windows of T steps: AR(1) steps plus a bias, relative to the same steps without it. See MeasuredWindows."""
+
+    num_steps: int
+    window_norms: Floats
+    row_gram: Floats
+    bias_gram: Floats
+
+    @property
+    def window_bias_gram(self) -> Floats:
+        return self.bias_gram
+
+
+@dataclass(frozen=True)
+class SharedBias:
+    """Windows of AR(1) steps whose bias is mostly that of all T: as GAE's is by λ < 1.
+
+    Environment e adds c_e ~ N(common, spread²) to all its steps, and a window of T adds edge/T to the first component.
+    """
+
+    stream: AR1 = AR1()
+    steps: int = 32
+    common: float = 1.0
+    spread: float = 1.0
+    edge: float = 2.0
+
+    def bias(self, num_steps: int) -> Floats:
+        size = self.stream.size
+        return np.full(size, self.common / np.sqrt(size)) + self.edge / num_steps * np.eye(size)[0]
+
+    def error(self, num_envs: int, num_steps: int, updates: float = 1.0) -> float:
+        """Exact bias² + variance/h of a shape."""
+        stream, bias = self.stream, self.bias(num_steps)
+        window = stream.step_variance * stream.correlation_time(num_steps) / num_steps
+        return float(bias @ bias) + (window + self.spread**2 * stream.size) / (num_envs * updates)
+
+    def draw(self, rng: np.random.Generator, envs: int, lengths: tuple[int, ...]) -> list[BiasedWindows]:
+        g = self.stream.draw(rng, envs, self.steps)
+        added = self.spread * rng.normal(size=(envs, self.stream.size))
+        measured = []
+        for length in lengths:
+            bias = self.bias(length) + added
+            means = g.reshape(envs, -1, length, self.stream.size).mean(2) + bias[:, None]
+            rows = means.mean(1)
+            measured.append(BiasedWindows(length, (means**2).sum(-1).mean(1), rows @ rows.T, bias @ bias.T))
+        return measured
+
+
 @dataclass(frozen=True, eq=False)
 class Chain:
     """A tabular MDP under a softmax policy, started from its stationary distribution; ended episodes start again."""

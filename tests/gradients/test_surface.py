@@ -5,13 +5,13 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from known_answers import Chain, Walk, delayed, lake
+from known_answers import Chain, SharedBias, Walk, delayed, lake
 
 from rollshape.errors import RequestError
 from rollshape.gradients import gram
 from rollshape.gradients.bias import bias
 from rollshape.gradients.intervals import Estimate
-from rollshape.gradients.surface import Point, surface
+from rollshape.gradients.surface import Point, surface, surfaces
 from rollshape.gradients.windows import Weights, Windows, windows
 
 LONG, LAM = 32, 0.9
@@ -108,6 +108,48 @@ def test_scores_weigh_the_noise_less(points: list[Point]) -> None:
         assert point.mse.value == pytest.approx(signal + point.variance.value)
         assert point.score.value == pytest.approx(signal + point.variance.value / 4)
     assert points[-1].bias2_window.value == 0
+
+
+@pytest.mark.parametrize("updates", [1.0, 8.0])
+def test_paired_differences_cover_the_exact_ones_and_are_narrower(updates: float) -> None:
+    """Of 100 intervals, 95 should contain the truth; the intervals of the two errors would make wider ones."""
+    source, rng = SharedBias(), np.random.default_rng(5)
+    repeats, hits, paired, unpaired = 100, 0, 0.0, 0.0
+    truth = source.error(32, 2, updates) - source.error(8, 8, updates)
+    for _ in range(repeats):
+        other, own = surface(64, source.draw(rng, 32, (2, 8)), rng, updates, own_steps=8)
+        assert own.score_difference is None
+        difference = other.score_difference
+        assert difference is not None
+        assert difference.value == pytest.approx(other.score.value - own.score.value)
+        hits += truth in difference
+        paired += difference.high - difference.low
+        unpaired += float(np.hypot(*(p.score.high - p.score.low for p in (other, own))))
+    assert 0.90 <= hits / repeats <= 0.99
+    assert paired < 0.6 * unpaired
+
+
+def test_paired_differences_of_gae_windows() -> None:
+    """Over very many updates only bias² is left, whose difference is exact; the chain's critic is wrong."""
+    chain, rng, repeats, hits = delayed(), np.random.default_rng(6), 40, 0
+    bias2 = {t: float(((chain.window_gradient(t, LAM) - chain.gradient) ** 2).sum()) for t in (2, 8)}
+    for _ in range(repeats):
+        walk = chain.draw(rng, 64, LONG)
+        true, long = walk.true_advantages(), walk.gae(LONG, LAM)
+        measured = windows(walk.score_traces(), [Weights(t, walk.gae(t, LAM), long, true) for t in (2, 8)])
+        difference = surface(64, measured, rng, horizon=1e9, own_steps=8)[0].score_difference
+        assert difference is not None
+        hits += bias2[2] - bias2[8] in difference
+    assert hits / repeats >= 0.88
+
+
+def test_shapes_are_compared_only_with_an_own_one(measured: list[Windows], points: list[Point]) -> None:
+    assert all(point.mse_difference is point.score_difference is None for point in points)
+    compared = surfaces([48, 64], measured, np.random.default_rng(3), horizon=4, own_steps=32)
+    assert [point.mse_difference is None for point in compared[64]] == [False, False, True]
+    assert all(point.mse_difference is None for point in compared[48])  # 32 does not divide 48
+    for old, new in zip(points, compared[64], strict=True):
+        assert (new.mse, new.score, new.variance) == (old.mse, old.score, old.variance)
 
 
 def test_a_size_that_no_window_divides(measured: list[Windows]) -> None:

@@ -1,6 +1,8 @@
 """The whole of a probe: its document, its words, its figures, and the command with everything that can be wrong."""
 
 import json
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import rollshape
 from rollshape.cli import main
 from rollshape.errors import RunError
+from rollshape.gradients.intervals import Estimate
 from rollshape.probes.quantities import MEASURED_FIRST, QUANTITIES
 from rollshape.probes.quantities.cosine_maps import new_cosine_map
 from rollshape.probes.request import PARTS
@@ -98,6 +101,32 @@ def test_a_document_is_read_back(parts: str, lake: TrainedRun, probe: Probe) -> 
     assert again == document
 
 
+def test_splits_are_compared_with_the_runs_own(probe: Probe, document: dict[str, Any]) -> None:
+    """A best split is marked only if its paired interval is below 0; documents without differences can be read."""
+    own = probe.own_point
+    assert own is probe.run_point is not None
+    assert [p.mse_difference is None for p in probe.surface] == [p is own for p in probe.surface]
+    assert set(document["best"]["separated"]) == {"mse", "score"}
+    best = min((p for p in probe.surface if p is not own), key=lambda p: p.mse.value)
+    lower = replace(best, mse=Estimate(0, 0, 0), mse_difference=Estimate(-3, -4, -2))
+    for difference, is_best in ((Estimate(-3, -4, -2), True), (Estimate(-3, -7, 1), False)):
+        point = replace(lower, mse_difference=difference)
+        changed = replace(probe, surface=[point if p is best else p for p in probe.surface])
+        assert (changed.separated_best("mse") is point) == is_best
+        assert changed.to_dict()["best"]["separated"]["mse"] is is_best
+        assert ("none is significantly better than the run's 8×4" in changed.sentences()[2]) != is_best
+        marks = {row[0]: row[-1] for table in changed.tables() if table.title.startswith("Diff") for row in table.rows}
+        assert ("best" in marks[f"{best.num_envs}×{best.num_steps}"].split(", ")) == is_best
+    document = deepcopy(document)
+    for point in document["surface"]:
+        del point["mse_difference"], point["score_difference"]
+    old = Probe.from_dict(document)
+    assert old.own_point is None
+    assert old.to_dict()["best"]["separated"] == {"mse": None, "score": None}
+    assert old.plot()
+    assert "not compared" in " ".join(old.sentences())
+
+
 def test_every_quantity_is_a_field_and_its_part_a_flag() -> None:
     assert len({quantity.name for quantity in QUANTITIES}) == len(QUANTITIES)
     assert {quantity.part for quantity in QUANTITIES} - {None} == set(PARTS)
@@ -166,8 +195,6 @@ def test_sentences_say_what_is_unknown(probe: Probe) -> None:
     text = " ".join(probe.sentences())
     assert "Effective sample size" in text
     assert "for a single update" in text
-    from dataclasses import replace
-
     from rollshape.gradients.noise_scale import NoiseScale, NoiseScales
     from rollshape.probes.quantities.horizon import measure_horizon
 

@@ -3,18 +3,23 @@
 A window of T steps of a stationary rollout is a sample of what a run with that T collects, so tr Var(G_B) at N×T is
 tr Var(window mean at T)/N. All windows of N₀ environments are used; those of one environment are not independent, so
 intervals are over environments.
+
+The windows of all T come from the same environments, so the errors of two shapes have noise in common, above all that
+of the bias of λ < 1, which no T avoids. A difference is therefore estimated from resamples of both at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from rollshape.errors import RequestError
 from rollshape.gradients.intervals import Bootstrap, Estimate, Floats, estimate_squared_norm
+
+Criterion = Literal["mse", "score"]
 
 
 class MeasuredWindows(Protocol):
@@ -34,7 +39,10 @@ class MeasuredWindows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One shape. mse = bias2 + variance is the error of one update, score = bias2 + variance/h that over h updates."""
+    """One shape. mse = bias2 + variance is the error of one update, score = bias2 + variance/h that over h updates.
+
+    Differences are those to the own shape of a run, by paired resamples; None for that shape and where it is unknown.
+    """
 
     num_envs: int
     num_steps: int
@@ -43,27 +51,50 @@ class Point:
     bias2_window: Estimate
     mse: Estimate
     score: Estimate
+    mse_difference: Estimate | None = None
+    score_difference: Estimate | None = None
+
+    def error(self, criterion: Criterion) -> Estimate:
+        return self.mse if criterion == "mse" else self.score
+
+    def difference(self, criterion: Criterion) -> Estimate | None:
+        return self.mse_difference if criterion == "mse" else self.score_difference
 
 
 def surface(
-    rollout_size: int, measured: Sequence[MeasuredWindows], rng: np.random.Generator, horizon: float = 1.0
+    rollout_size: int,
+    measured: Sequence[MeasuredWindows],
+    rng: np.random.Generator,
+    horizon: float = 1.0,
+    own_steps: int | None = None,
 ) -> list[Point]:
-    """Return all shapes N×T of a rollout_size whose T was measured, by ascending T; horizon is h of the score."""
-    return surfaces([rollout_size], measured, rng, horizon)[rollout_size]
+    """Return all shapes N×T of a rollout_size whose T was measured, by ascending T.
+
+    `horizon` is h of the score, `own_steps` the T that the others are compared with.
+    """
+    return surfaces([rollout_size], measured, rng, horizon, own_steps)[rollout_size]
 
 
 def surfaces(
-    rollout_sizes: Sequence[int], measured: Sequence[MeasuredWindows], rng: np.random.Generator, horizon: float = 1.0
+    rollout_sizes: Sequence[int],
+    measured: Sequence[MeasuredWindows],
+    rng: np.random.Generator,
+    horizon: float = 1.0,
+    own_steps: int | None = None,
 ) -> dict[int, list[Point]]:
     """Return the surface of every rollout_size, from the same resamples."""
     result: dict[int, list[Point]] = {size: [] for size in rollout_sizes}
+    own = next((windows for windows in measured if windows.num_steps == own_steps), None)
     for windows in sorted(measured, key=lambda w: w.num_steps):
-        bootstrap = Bootstrap(
-            {"window": windows.window_norms}, {"norm": windows.row_gram, "bias": windows.bias_gram}, rng
-        )
+        means, norms = {"window": windows.window_norms}, {"norm": windows.row_gram, "bias": windows.bias_gram}
+        if own is not None and own is not windows:
+            means |= {"own_window": own.window_norms}
+            norms |= {"own_norm": own.row_gram, "own_bias": own.bias_gram}
+        bootstrap = Bootstrap(means, norms, rng)
         for size in rollout_sizes:
             if size % windows.num_steps == 0:
-                result[size].append(_point(size // windows.num_steps, windows, bootstrap, horizon))
+                own_envs = None if own is None or own is windows else _divide(size, own.num_steps)
+                result[size].append(_point(size // windows.num_steps, own_envs, windows, bootstrap, horizon))
     for size, points in result.items():
         if not points:
             lengths = ", ".join(str(w.num_steps) for w in measured)
@@ -75,14 +106,32 @@ def surfaces(
     return result
 
 
-def _point(num_envs: int, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float) -> Point:
-    def error(updates: float) -> Estimate:
+def _divide(size: int, steps: int) -> int | None:
+    return None if size % steps else size // steps
+
+
+def _point(
+    num_envs: int, own_envs: int | None, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float
+) -> Point:
+    """Return the shape of windows; it is compared with the own one if that has `own_envs` environments."""
+
+    def estimate_error(updates: float) -> Estimate:
         """Return bias² + variance/updates; a negative estimate of bias² counts as 0."""
         return bootstrap.estimate(
             lambda q: np.maximum(q["bias"], 0.0) + (q["window"] - q["norm"]) / (num_envs * updates), positive=True
         )
 
-    mse = error(1.0)
+    def estimate_difference(updates: float) -> Estimate | None:
+        """Return the difference without that: two errors of bias² = 0 would differ by next to nothing, too surely."""
+        if own_envs is None:
+            return None
+        scale, own_scale = num_envs * updates, own_envs * updates
+        return bootstrap.estimate(
+            lambda q: q["bias"] + (q["window"] - q["norm"]) / scale
+            - q["own_bias"] - (q["own_window"] - q["own_norm"]) / own_scale
+        )  # fmt: skip
+
+    mse, difference = estimate_error(1.0), estimate_difference(1.0)
     return Point(
         num_envs=num_envs,
         num_steps=windows.num_steps,
@@ -90,5 +139,7 @@ def _point(num_envs: int, windows: MeasuredWindows, bootstrap: Bootstrap, horizo
         bias2=estimate_squared_norm(windows.bias_gram),
         bias2_window=estimate_squared_norm(windows.window_bias_gram),
         mse=mse,
-        score=mse if horizon == 1 else error(horizon),
+        score=mse if horizon == 1 else estimate_error(horizon),
+        mse_difference=difference,
+        score_difference=difference if horizon == 1 else estimate_difference(horizon),
     )

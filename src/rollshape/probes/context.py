@@ -126,7 +126,7 @@ class ProbeContext:
         size = self.rollout_size
         others = [int(size * f) for f in SIZE_FACTORS if size * f == int(size * f) and size * f >= 4]
         sizes = [size, *(others if self.request.includes("sizes") else ())]
-        return surfaces(sizes, self.windows, self.rng, self.horizon.value or 1.0)
+        return surfaces(sizes, self.windows, self.rng, self.horizon.value or 1.0, self.num_steps)
 
 
 def window_lengths(checkpoint: Checkpoint, rollout_size: int, num_envs: int) -> list[int]:

@@ -15,7 +15,7 @@ from rollshape.gradients.bias import Bias
 from rollshape.gradients.intervals import Estimate
 from rollshape.gradients.minibatch import MinibatchPoint
 from rollshape.gradients.noise_scale import NoiseScales
-from rollshape.gradients.surface import Point
+from rollshape.gradients.surface import Criterion, Point
 from rollshape.gradients.variance import Variance
 from rollshape.probes.documents import to_plain
 from rollshape.probes.files import save
@@ -174,12 +174,28 @@ class Probe(ProbeResult):
     @property
     def best(self) -> Point:
         """The split with the smallest error of one update."""
-        return min(self.surface, key=lambda point: point.mse.value)
+        return self.best_by("mse")
 
     @property
     def best_over_horizon(self) -> Point:
         """The split with the smallest bias² + variance/h."""
-        return min(self.surface, key=lambda point: point.score.value)
+        return self.best_by("score")
+
+    def best_by(self, criterion: Criterion) -> Point:
+        return min(self.surface, key=lambda point: point.error(criterion).value)
+
+    def separated_best(self, criterion: Criterion) -> Point | None:
+        """The best split if its error is significantly smaller than that of the run's own shape."""
+        best = self.best_by(criterion)
+        difference = best.difference(criterion)
+        return best if difference is not None and difference.high < 0 else None
+
+    @property
+    def own_point(self) -> Point | None:
+        """The split with the T of the run, which others are compared with; None if nothing was compared with it."""
+        is_compared = any(point.mse_difference is not None for point in self.surface)
+        own = (point for point in self.surface if point.num_steps == self.geometry.num_steps)
+        return next(own, None) if is_compared else None
 
     @property
     def run_point(self) -> Point | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rollshape.formatting import format_number
-from rollshape.gradients.surface import Point
+from rollshape.gradients.surface import Criterion, Point
 from rollshape.probes.documents import read_estimates, write_estimates
-from rollshape.probes.plotting import BLUE, GRAY, INTERVAL, ORANGE, bar_heights, probe_figure
 from rollshape.probes.quantities.quantity import Quantity
-from rollshape.probes.text import TextTable, format_cells, format_shape
+from rollshape.probes.quantities.surface_figures import draw_sizes, draw_splits
+from rollshape.probes.text import TextTable, format_cells, format_estimate, format_shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from rollshape.probes.result import Probe
 
 FIELDS = ("variance", "bias2", "bias2_window", "mse", "score")
+DIFFERENCES = ("mse_difference", "score_difference")  # missing from documents of earlier versions
 
 
 def measure(context: ProbeContext) -> list[Point]:
@@ -35,8 +34,17 @@ def measure_sizes(context: ProbeContext) -> dict[int, list[Point]]:
 def to_dict(probe: Probe) -> dict[str, Any]:
     return {
         "surface": [write_point(point) for point in probe.surface],
-        "best": {"mse": write_shape(probe.best), "score": write_shape(probe.best_over_horizon)},
+        "best": {
+            "mse": write_shape(probe.best),
+            "score": write_shape(probe.best_over_horizon),
+            "separated": {name: _is_separated(probe, name) for name in ("mse", "score")},
+        },
     }
+
+
+def _is_separated(probe: Probe, criterion: Criterion) -> bool | None:
+    """Return whether the best split is significantly better than the run's own; None if there is no own one."""
+    return None if probe.own_point is None else probe.separated_best(criterion) is not None
 
 
 def from_dict(document: Mapping[str, Any]) -> list[Point]:
@@ -58,18 +66,19 @@ def write_shape(point: Point) -> dict[str, int]:
 
 
 def write_point(point: Point) -> dict[str, Any]:
-    return {**write_shape(point), **write_estimates({name: getattr(point, name) for name in FIELDS})}
+    return {**write_shape(point), **write_estimates({name: getattr(point, name) for name in FIELDS + DIFFERENCES})}
 
 
 def read_point(document: Mapping[str, Any]) -> Point:
-    return Point(document["num_envs"], document["num_steps"], **read_estimates(document, FIELDS))
+    names = FIELDS + tuple(name for name in DIFFERENCES if name in document)
+    return Point(document["num_envs"], document["num_steps"], **read_estimates(document, names))
 
 
 def sentences(probe: Probe) -> list[str]:
     size, horizon = probe.geometry.rollout_size, probe.horizon
     lines = [
         f"Best split of {size:,} steps for a single update (smallest squared gradient error): "
-        f"{_choice(probe, probe.best, 'mse')}."
+        f"{_describe_best(probe, 'mse')}."
     ]
     if horizon.value is None:
         return [*lines, f"The number of updates over which noise averages out is unknown: {horizon.reason}."]
@@ -77,43 +86,48 @@ def sentences(probe: Probe) -> list[str]:
     return [
         *lines,
         f"Best split over h = {horizon.value:.3g} updates ({horizon.source}{ends}), in which noise averages out but "
-        f"bias does not: {_choice(probe, probe.best_over_horizon, 'score')}.",
+        f"bias does not: {_describe_best(probe, 'score')}.",
     ]
 
 
-def _choice(probe: Probe, best: Point, criterion: str) -> str:
-    """Name the best split and how many others are within its interval."""
-    limit = getattr(best, criterion).high
-    tied = [p for p in probe.surface if p is not best and getattr(p, criterion).value <= limit]
-    if not tied:
-        return format_shape(best)
-    if len(tied) == 1:
-        return f"{format_shape(best)}, statistically tied with {format_shape(tied[0])}"
-    ends = f"{format_shape(tied[0])} to {format_shape(tied[-1])}"
-    return f"{format_shape(best)}, statistically tied with {len(tied)} other shapes ({ends})"
+def _describe_best(probe: Probe, criterion: Criterion) -> str:
+    """Name the best split if it is significantly better than the run's own shape, and how many are worse."""
+    best, own = probe.best_by(criterion), probe.own_point
+    if own is None:
+        return f"{format_shape(best)} (not compared: no split has the T of the run)"
+    name = f"the run's {format_shape(own)}" if own is probe.run_point else f"{format_shape(own)}, which has the run's T"
+    compared = {point: d for point in probe.surface if (d := point.difference(criterion)) is not None}
+    worse = sum(difference.low > 0 for difference in compared.values())
+    counts = f"{worse} of {len(compared)} other splits are significantly worse than {name}"
+    if best is own:
+        return f"{name}; {counts}"
+    error, difference = own.error(criterion).value, format_estimate(compared[best])
+    if probe.separated_best(criterion) is None:
+        return (
+            f"none is significantly better than {name} (smallest: {format_shape(best)}, difference {difference} "
+            f"of {format_number(error)}); {counts}"
+        )
+    return f"{format_shape(best)}, difference to {name}: {difference} of {format_number(error)}; {counts}"
 
 
 def tables(probe: Probe) -> list[TextTable]:
-    """Return the errors that decide, and what they consist of."""
+    """Return the errors, their differences to the run's own shape, and what they consist of."""
     horizon, size = probe.horizon.value or 1.0, probe.geometry.rollout_size
-    errors, parts = [], []
+    criteria: tuple[Criterion, ...] = ("mse",) if horizon == 1 else ("mse", "score")
+    errors, differences, parts = [], [], []
     for point in probe.surface:
-        marks = {
-            "run": point is probe.run_point,
-            "best": point is probe.best,
-            "best over h": horizon != 1 and point is probe.best_over_horizon,
-        }
-        label = ", ".join(mark for mark, applies in marks.items() if applies)
-        over_horizon = () if horizon == 1 else format_cells(point.score)
-        errors.append((format_shape(point), *format_cells(point.mse), *over_horizon, label))
+        shape, label = format_shape(point), _label(probe, point, criteria)
+        errors.append((shape, *(cell for name in criteria for cell in format_cells(point.error(name))), label))
+        differences.append(
+            (shape, *(cell for name in criteria for cell in format_cells(point.difference(name))), label)
+        )
         parts.append(
-            (format_shape(point), *format_cells(point.variance), *format_cells(point.bias2),
-             format_number(point.bias2_window.value))
-        )  # fmt: skip
+            (shape, *format_cells(point.variance), *format_cells(point.bias2), format_number(point.bias2_window.value))
+        )
     columns = ("N×T", "one update", "95 %", *(() if horizon == 1 else (f"h = {horizon:.3g}", "95 %")), "")
     omitted = probe.geometry.left_out
     note = f"Not measured (T is longer than the probe): {', '.join(map(str, omitted))}." if omitted else ""
-    return [
+    result = [
         TextTable(
             f"Squared gradient error of every split of {size:,} steps: bias² + variance/h", columns, errors, note
         ),
@@ -121,68 +135,24 @@ def tables(probe: Probe) -> list[TextTable]:
             "Variance and bias² of every split", ("N×T", "variance", "95 %", "bias²", "95 %", "from truncation"), parts
         ),
     ]
+    if probe.own_point is not None:
+        title = f"Difference of the error to that of {format_shape(probe.own_point)}, paired over environments"
+        note = "An interval on one side of 0 is a significant difference. Intervals are for one comparison each."
+        result.insert(1, TextTable(title, columns, differences, note))
+    return result
+
+
+def _label(probe: Probe, point: Point, criteria: Sequence[Criterion]) -> str:
+    marks = {
+        "run": point is probe.run_point,
+        "best": point is probe.separated_best("mse"),
+        "best over h": "score" in criteria and point is probe.separated_best("score"),
+    }
+    return ", ".join(mark for mark, applies in marks.items() if applies)
 
 
 def figures(probe: Probe) -> dict[str, Figure]:
-    return {"surface": _bar_figure(probe), "sizes": _heat_map(probe)}
-
-
-def _bar_figure(probe: Probe) -> Figure:
-    """Draw bias² and variance/h of every split, stacked, for one update and over the horizon."""
-    horizon = probe.horizon.value
-    panels = [("single update", 1.0, probe.best)]
-    if horizon is not None and horizon != 1:
-        panels.append((f"over h = {horizon:.3g} updates", horizon, probe.best_over_horizon))
-    title = f"Squared gradient error of every split of {probe.geometry.rollout_size:,} steps"
-    figure = probe_figure(probe, title, f"{INTERVAL}, of the sum")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, updates, best) in zip(axes, panels, strict=True):
-        places = np.arange(len(probe.surface))
-        bias2 = np.array([max(point.bias2.value, 0.0) for point in probe.surface])
-        noise = np.array([point.variance.value / updates for point in probe.surface])
-        error = bar_heights([point.mse if updates == 1 else point.score for point in probe.surface])
-        axis.bar(places, bias2, color=ORANGE, label="bias²")
-        axis.bar(
-            places, noise, bottom=bias2, color=BLUE, label="variance/h", yerr=error["yerr"], ecolor=GRAY, capsize=2
-        )
-        marks = {id(probe.run_point): " (run)", id(best): " (best, run)" if best is probe.run_point else " (best)"}
-        labels = [format_shape(point) + marks.get(id(point), "") for point in probe.surface]
-        axis.set_xticks(places, labels, rotation=60, ha="right", fontsize=8)
-        for point, label in zip(probe.surface, axis.get_xticklabels(), strict=True):
-            label.set_fontweight("bold" if id(point) in marks else "normal")
-        axis.set_title(title, fontsize=9)
-    axes[0].set_ylabel("squared error of the gradient")
-    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside right upper")
-    return figure
-
-
-def _heat_map(probe: Probe) -> Figure:
-    """Draw the error over N and T; every rollout size is a diagonal."""
-    points = [*probe.surface, *(point for size in (probe.sizes or {}).values() for point in size)]
-    steps, envs = (sorted({getattr(p, name) for p in points}) for name in ("num_steps", "num_envs"))
-    grid = np.full((len(envs), len(steps)), np.nan)
-    for point in points:
-        grid[envs.index(point.num_envs), steps.index(point.num_steps)] = np.log10(point.score.value)
-    width = max((np.log10(p.score.high / p.score.low) / 2 for p in points if p.score.low > 0), default=0.0)
-    horizon = probe.horizon.value or 1.0
-    title = f"Squared gradient error by shape, log10(bias² + variance/{horizon:.3g})"
-    figure = probe_figure(probe, title, f"95 % intervals of at most ±{width:.2g}", (8.0, 6.5))
-    axis = figure.subplots()
-    image = axis.imshow(grid, origin="lower", cmap="viridis_r", aspect="auto")
-    figure.colorbar(image, ax=axis, label="log10 of the squared error")
-    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=60)
-    axis.set_yticks(range(len(envs)), [str(n) for n in envs])
-    axis.set(xlabel="num_steps T", ylabel="num_envs N")
-
-    def mark(point: Point | None, marker: str, label: str) -> None:
-        if point is not None:
-            place = steps.index(point.num_steps), envs.index(point.num_envs)
-            axis.scatter(*place, marker=marker, s=90, facecolors="none", edgecolors="red", label=label)
-
-    mark(probe.best_over_horizon, "o", f"best split of {probe.geometry.rollout_size:,} steps")
-    mark(probe.run_point, "s", "the run's shape")
-    axis.legend(fontsize=8, loc="upper right")
-    return figure
+    return {"surface": draw_splits(probe), "sizes": draw_sizes(probe)}
 
 
 SURFACE = Quantity["ProbeContext", "Probe"](

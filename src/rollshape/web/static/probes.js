@@ -56,10 +56,10 @@ function surface(probe) {
   const line = (name, key, color, dash) => ({ name, color, dash, x: points.map((p) => p.num_steps), y: points.map((p) => p[key]), low: points.map((p) => p.ci?.[key]?.[0]), high: points.map((p) => p.ci?.[key]?.[1]) });
   const chart = lineChart({ label: "Error of the gradient by shape", xLabel: "steps T", yLabel: "squared error", xLog: true, yLog: true, points: true, height: 330 });
   setTimeout(() => chart.update([line("total error (one update)", "mse", COLORS[0]), line("variance", "variance", COLORS[1]), line("bias²", "bias2", COLORS[2]), line("bias² + variance over several updates", "score", COLORS[3], "5 4")]));
-  const best = probe.best?.mse, later = probe.best?.score;
-  return figure("Other shapes", chart, `All splits of ${integer(probe.geometry.rollout_size)} steps into N environments × T steps. Best for one update: ${best ? `${integer(best.num_envs)} × ${integer(best.num_steps)}` : "–"}; over several updates: ${later ? `${integer(later.num_envs)} × ${integer(later.num_steps)}` : "–"}.`,
+  const name = (key) => (probe.best?.separated?.[key] === false ? "none is significantly better than the run's own" : probe.best?.[key] ? `${integer(probe.best[key].num_envs)} × ${integer(probe.best[key].num_steps)}` : "–");
+  return figure("Other shapes", chart, `All splits of ${integer(probe.geometry.rollout_size)} steps into N environments × T steps. Best for one update: ${name("mse")}; over several updates: ${name("score")}.`,
     ["Short windows (left) rely on the value function at their edge: small variance, but bias. Long windows (right) see more real rewards: less bias, but fewer independent environments.",
-      "Noise averages out over several updates and bias does not. So the dashed curve, which divides the variance by the number of updates over which it averages, is the better guide for a whole run. Intervals that overlap mean that the shapes are statistically tied."]);
+      "Noise averages out over several updates and bias does not. So the dashed curve, which divides the variance by the number of updates over which it averages, is the better guide for a whole run. All shapes share most of their uncertainty, so a best one is named by the interval of its difference to the run's own shape, which is narrower than those in the figure."]);
 }
 
 function noise({ noise_scale: n }) {
