@@ -20,7 +20,7 @@ from rollshape.studies.racing.rule import UPDATES_SCALE, USUAL_UPDATES
 from rollshape.studies.statistics import SEPARATION_LEVEL, sample_centers
 
 DATA = Path(__file__).parents[1] / "data" / "foresight"
-LEAST_COSINE = 0.05  # below which a gradient step does more harm by its noise than good; chosen on the tuning half
+LEAST_COSINE = 0.02  # below which a gradient step does more harm by its noise than good; chosen on the tuning half
 TINY = 1e-12
 LOWEST_PRIOR = 4.0  # of the rule, below its highest
 
@@ -41,13 +41,18 @@ def gradient_steps(table: Table) -> Floats:
 
 
 def cosines(table: Table, probe: dict[str, Any], *, minibatches: bool = True) -> Floats:
-    """Return the cosine of each shape's minibatch (or rollout) gradient to the true one, mean over checkpoints."""
+    """Return the cosine of each shape's minibatch (or rollout) gradient to the true one, mean over checkpoints.
+
+    Only checkpoints where the true gradient is significantly different from zero count; without any, all cosines are 1.
+    """
     rows = []
     for checkpoint in probe["checkpoints"]:
-        signal = max(checkpoint["signal"][0], TINY)
+        signal, low, _ = checkpoint["signal"]
+        if low <= 0:
+            continue
         lengths = {entry["num_steps"]: entry for entry in checkpoint["lengths"]}
         rows.append([_cosine(lengths[steps], envs, signal, minibatches) for envs, steps in table.shapes])
-    return np.array(rows).mean(axis=0)
+    return np.array(rows).mean(axis=0) if rows else np.ones(len(table.shapes))
 
 
 def _cosine(entry: dict[str, float], num_envs: int, signal: float, minibatches: bool) -> float:
@@ -63,7 +68,7 @@ def _cosine(entry: dict[str, float], num_envs: int, signal: float, minibatches: 
 
 
 def progress(table: Table, probe: dict[str, Any]) -> Floats:
-    """Gradient steps × (cosine of a minibatch's gradient − 0.05)."""
+    """Gradient steps × (cosine of a minibatch's gradient − 0.02)."""
     return gradient_steps(table) * (cosines(table, probe) - LEAST_COSINE)
 
 
@@ -79,7 +84,7 @@ def propagation(table: Table, probe: dict[str, Any]) -> Floats:
 
 
 PREDICTORS: dict[str, Predictor] = {
-    "progress: gradient steps × (cosine of a minibatch − 0.05)": progress,
+    "progress: gradient steps × (cosine of a minibatch − 0.02)": progress,
     "progress × critic propagation": lambda table, probe: progress(table, probe) * propagation(table, probe),
     "gradient steps × cosine of a minibatch": lambda table, probe: gradient_steps(table) * cosines(table, probe),
     "updates × cosine of a rollout": lambda table, probe: (
