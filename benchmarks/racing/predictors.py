@@ -140,6 +140,14 @@ def _log_progress(table: Table, probe: dict[str, Any]) -> Floats:
     return LOWEST_PRIOR * (logs - logs.max()) / max(float(np.ptp(logs)), TINY)
 
 
+def _cosine_of_splits(table: Table, probe: dict[str, Any]) -> Floats:
+    """The prior of `rollshape advise`, plus the log of the cosine relative to its mean over splits of the same size."""
+    logs = np.log(np.maximum(cosines(table, probe), LEAST_COSINE))
+    sizes = np.array([num_envs * num_steps for num_envs, num_steps in table.shapes])
+    relative = np.array([log - logs[sizes == size].mean() for log, size in zip(logs, sizes, strict=True)])
+    return np.clip(_usual_updates(table, probe) + relative - relative.max(), -LOWEST_PRIOR, 0.0)
+
+
 PRIORS: dict[str, Predictor] = {
     "about 256 updates (rollshape advise)": _usual_updates,
     "none": lambda table, _: np.zeros(len(table.shapes)),
@@ -147,6 +155,7 @@ PRIORS: dict[str, Predictor] = {
     "mean of progress and 256 updates": lambda table, probe: (
         (_log_progress(table, probe) + _usual_updates(table, probe)) / 2
     ),
+    "256 updates, splits by cosine": _cosine_of_splits,
 }
 
 

@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[1] / "data" / "foresight"
 SHAPE = (32, 32)  # in the middle of the shapes of every task
 SEED = 1000  # of no run of the benchmark
 CHECKPOINTS, PROBED = 20, (1, 2, 4)  # checkpoints per whole run, and which of them are probed: 5, 10 and 20 % of it
-PROBE_ENVS = 128
+PROBE_ENVS, IMAGE_ENVS = 128, 32  # environments of the probe; fewer for convolutions, whose gradients are large
 
 
 def collect_probe(task: Task, scratch: Path) -> None:
@@ -40,13 +40,15 @@ def collect_probe(task: Task, scratch: Path) -> None:
     lengths = sorted({steps for _, steps in task.shapes})
     with ProbedRun(run.path) as probed:
         spacing = task.total_timesteps // (num_envs * num_steps * CHECKPOINTS)
-        found = [probe_checkpoint(probed.checkpoint(spacing * i), lengths) for i in PROBED]
+        images = len(probed.checkpoint(spacing).env.observation.shape) > 1
+        probe_envs = IMAGE_ENVS if images else PROBE_ENVS
+        found = [probe_checkpoint(probed.checkpoint(spacing * i), lengths, probe_envs) for i in PROBED]
         parameters = len(found[0][1])
     directions = np.stack([gradient for _, gradient in found])
     [record] = read_records(run.path)
     document = {
         "task": task.name, "half": task.half, "num_envs": num_envs, "num_steps": num_steps, "seed": SEED,
-        "probe_envs": PROBE_ENVS, "parameters": parameters, "learning_rate": record.spec.learning_rate,
+        "probe_envs": probe_envs, "parameters": parameters, "learning_rate": record.spec.learning_rate,
         "gamma": record.spec.gamma, "gae_lambda": record.spec.gae_lambda,
         "approx_kl": shorten(median(record.values("approx_kl"))),
         "clip_fraction": shorten(median(record.values("clip_fraction"))),
@@ -60,9 +62,9 @@ def collect_probe(task: Task, scratch: Path) -> None:
     write_bytes(DATA / f"{task.name}.json", lines.encode())
 
 
-def probe_checkpoint(checkpoint: Checkpoint, lengths: list[int]) -> tuple[dict[str, Any], Any]:
+def probe_checkpoint(checkpoint: Checkpoint, lengths: list[int], num_envs: int) -> tuple[dict[str, Any], Any]:
     """Return the numbers of a checkpoint, and its reference gradient [P]."""
-    source = open_source(checkpoint, PROBE_ENVS, "stationary")
+    source = open_source(checkpoint, num_envs, "stationary")
     try:
         stream = source.draw(max(lengths), tail_steps(checkpoint), draw_key(SEED, checkpoint.update, "long"))
         view = policy_view(source.policy)
