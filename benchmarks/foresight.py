@@ -28,7 +28,7 @@ def main() -> int:
     for name, text in (("score", "compare predictions with learning curves"), ("race", "replay races with a prior")):
         reading = commands.add_parser(name, help=text)
         reading.add_argument("--half", choices=("tune", "score"), default="tune" if name == "race" else "score")
-        reading.add_argument("--replays", type=int, default=300, help="per task and budget; of race")
+        reading.add_argument("--replays", type=int, default=200, help="per task and budget; of race")
     args = parser.parse_args()
     if args.command == "collect":
         from racing.probing import collect_probe
@@ -60,6 +60,12 @@ def score(half: str) -> None:
             by_task = "  ".join(f"{task} {share:.2f}" for task, share in shares.items())
             print(f"  {name:58} {np.mean(list(shares.values())):.3f} [{low:.2f}, {high:.2f}]  "
                   f"{hits:g} of {pairs} pairs  {by_task}", flush=True)  # fmt: skip
+    print("Regret of the shape that is predicted to be the best, without any race")
+    for name, predict in PREDICTORS.items():
+        regrets = {table.name: table.regret(int(predict(table, probe).argmax())) for table, probe in tables}
+        low, high = interval_over_tasks(regrets)
+        by_task = "  ".join(f"{task} {regret:.2f}" for task, regret in regrets.items())
+        print(f"  {name:58} {np.mean(list(regrets.values())):.3f} [{low:.2f}, {high:.2f}]  {by_task}", flush=True)
 
 
 def interval_over_tasks(shares: dict[str, float]) -> tuple[float, float]:
