@@ -76,7 +76,7 @@ def paired_coverage(envs: int, updates: float, repeats: int) -> tuple[float, flo
     source, rng, hits, widths = SharedBias(), np.random.default_rng(0), 0, []
     truth = source.error(32, 2, updates) - source.error(8, 8, updates)
     for _ in range(repeats):
-        other, own = surface(64, source.draw(rng, envs, (2, 8)), rng, updates, own_steps=8)
+        other, own = surface(64, source.draw(rng, envs, (2, 8)), rng, updates, run_steps=8)
         difference = other.score_difference
         hits += truth in difference
         unpaired = np.hypot(*(point.score.high - point.score.low for point in (other, own)))

@@ -117,7 +117,7 @@ def test_paired_differences_cover_the_exact_ones_and_are_narrower(updates: float
     repeats, hits, paired, unpaired = 100, 0, 0.0, 0.0
     truth = source.error(32, 2, updates) - source.error(8, 8, updates)
     for _ in range(repeats):
-        other, own = surface(64, source.draw(rng, 32, (2, 8)), rng, updates, own_steps=8)
+        other, own = surface(64, source.draw(rng, 32, (2, 8)), rng, updates, run_steps=8)
         assert own.score_difference is None
         difference = other.score_difference
         assert difference is not None
@@ -137,7 +137,7 @@ def test_paired_differences_of_gae_windows() -> None:
         walk = chain.draw(rng, 64, LONG)
         true, long = walk.true_advantages(), walk.gae(LONG, LAM)
         measured = windows(walk.score_traces(), [Weights(t, walk.gae(t, LAM), long, true) for t in (2, 8)])
-        difference = surface(64, measured, rng, horizon=1e9, own_steps=8)[0].score_difference
+        difference = surface(64, measured, rng, horizon=1e9, run_steps=8)[0].score_difference
         assert difference is not None
         hits += bias2[2] - bias2[8] in difference
     assert hits / repeats >= 0.88
@@ -145,7 +145,7 @@ def test_paired_differences_of_gae_windows() -> None:
 
 def test_shapes_are_compared_only_with_an_own_one(measured: list[Windows], points: list[Point]) -> None:
     assert all(point.mse_difference is point.score_difference is None for point in points)
-    compared = surfaces([48, 64], measured, np.random.default_rng(3), horizon=4, own_steps=32)
+    compared = surfaces([48, 64], measured, np.random.default_rng(3), horizon=4, run_steps=32)
     assert [point.mse_difference is None for point in compared[64]] == [False, False, True]
     assert all(point.mse_difference is None for point in compared[48])  # 32 does not divide 48
     for old, new in zip(points, compared[64], strict=True):

@@ -103,7 +103,7 @@ def test_a_document_is_read_back(parts: str, lake: TrainedRun, probe: Probe) -> 
 
 def test_splits_are_compared_with_the_runs_own(probe: Probe, document: dict[str, Any]) -> None:
     """A best split is marked only if its paired interval is below 0; documents without differences can be read."""
-    own = probe.own_point
+    own = probe.compared_point
     assert own is probe.run_point is not None
     assert [p.mse_difference is None for p in probe.surface] == [p is own for p in probe.surface]
     assert set(document["best"]["separated"]) == {"mse", "score"}
@@ -122,7 +122,7 @@ def test_splits_are_compared_with_the_runs_own(probe: Probe, document: dict[str,
     for point in document["surface"]:
         del point["mse_difference"], point["score_difference"]
     old = Probe.from_dict(document)
-    assert old.own_point is None
+    assert old.compared_point is None
     assert old.to_dict()["best"]["separated"] == {"mse": None, "score": None}
     assert old.plot()
     assert "not compared" in " ".join(old.sentences())

@@ -41,7 +41,7 @@ class MeasuredWindows(Protocol):
 class Point:
     """One shape. mse = bias2 + variance is the error of one update, score = bias2 + variance/h that over h updates.
 
-    Differences are those to the own shape of a run, by paired resamples; None for that shape and where it is unknown.
+    Differences are those to the shape of the run, by paired resamples; None for that shape and where it is unknown.
     """
 
     num_envs: int
@@ -66,13 +66,13 @@ def surface(
     measured: Sequence[MeasuredWindows],
     rng: np.random.Generator,
     horizon: float = 1.0,
-    own_steps: int | None = None,
+    run_steps: int | None = None,
 ) -> list[Point]:
     """Return all shapes N×T of a rollout_size whose T was measured, by ascending T.
 
-    `horizon` is h of the score, `own_steps` the T that the others are compared with.
+    `horizon` is h of the score, `run_steps` the T that the others are compared with.
     """
-    return surfaces([rollout_size], measured, rng, horizon, own_steps)[rollout_size]
+    return surfaces([rollout_size], measured, rng, horizon, run_steps)[rollout_size]
 
 
 def surfaces(
@@ -80,21 +80,21 @@ def surfaces(
     measured: Sequence[MeasuredWindows],
     rng: np.random.Generator,
     horizon: float = 1.0,
-    own_steps: int | None = None,
+    run_steps: int | None = None,
 ) -> dict[int, list[Point]]:
     """Return the surface of every rollout_size, from the same resamples."""
     result: dict[int, list[Point]] = {size: [] for size in rollout_sizes}
-    own = next((windows for windows in measured if windows.num_steps == own_steps), None)
     for windows in sorted(measured, key=lambda w: w.num_steps):
+        base = next((w for w in measured if w.num_steps == run_steps and w is not windows), None)
         means, norms = {"window": windows.window_norms}, {"norm": windows.row_gram, "bias": windows.bias_gram}
-        if own is not None and own is not windows:
-            means |= {"own_window": own.window_norms}
-            norms |= {"own_norm": own.row_gram, "own_bias": own.bias_gram}
+        if base is not None:
+            means |= {"run_window": base.window_norms}
+            norms |= {"run_norm": base.row_gram, "run_bias": base.bias_gram}
         bootstrap = Bootstrap(means, norms, rng)
         for size in rollout_sizes:
             if size % windows.num_steps == 0:
-                own_envs = None if own is None or own is windows else _divide(size, own.num_steps)
-                result[size].append(_point(size // windows.num_steps, own_envs, windows, bootstrap, horizon))
+                run_envs = size // base.num_steps if base is not None and size % base.num_steps == 0 else None
+                result[size].append(_point(size // windows.num_steps, run_envs, windows, bootstrap, horizon))
     for size, points in result.items():
         if not points:
             lengths = ", ".join(str(w.num_steps) for w in measured)
@@ -106,14 +106,10 @@ def surfaces(
     return result
 
 
-def _divide(size: int, steps: int) -> int | None:
-    return None if size % steps else size // steps
-
-
 def _point(
-    num_envs: int, own_envs: int | None, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float
+    num_envs: int, run_envs: int | None, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float
 ) -> Point:
-    """Return the shape of windows; it is compared with the own one if that has `own_envs` environments."""
+    """Return the shape of windows, compared with that of the run, which has `run_envs` environments, if it is known."""
 
     def estimate_error(updates: float) -> Estimate:
         """Return bias² + variance/updates; a negative estimate of bias² counts as 0."""
@@ -123,12 +119,12 @@ def _point(
 
     def estimate_difference(updates: float) -> Estimate | None:
         """Return the difference without that: two errors of bias² = 0 would differ by next to nothing, too surely."""
-        if own_envs is None:
+        if run_envs is None:
             return None
-        scale, own_scale = num_envs * updates, own_envs * updates
+        scale, run_scale = num_envs * updates, run_envs * updates
         return bootstrap.estimate(
             lambda q: q["bias"] + (q["window"] - q["norm"]) / scale
-            - q["own_bias"] - (q["own_window"] - q["own_norm"]) / own_scale
+            - q["run_bias"] - (q["run_window"] - q["run_norm"]) / run_scale
         )  # fmt: skip
 
     mse, difference = estimate_error(1.0), estimate_difference(1.0)

@@ -191,11 +191,11 @@ class Probe(ProbeResult):
         return best if difference is not None and difference.high < 0 else None
 
     @property
-    def own_point(self) -> Point | None:
+    def compared_point(self) -> Point | None:
         """The split with the T of the run, which others are compared with; None if nothing was compared with it."""
         is_compared = any(point.mse_difference is not None for point in self.surface)
-        own = (point for point in self.surface if point.num_steps == self.geometry.num_steps)
-        return next(own, None) if is_compared else None
+        splits = (point for point in self.surface if point.num_steps == self.geometry.num_steps)
+        return next(splits, None) if is_compared else None
 
     @property
     def run_point(self) -> Point | None:

@@ -43,8 +43,8 @@ def to_dict(probe: Probe) -> dict[str, Any]:
 
 
 def _is_separated(probe: Probe, criterion: Criterion) -> bool | None:
-    """Return whether the best split is significantly better than the run's own; None if there is no own one."""
-    return None if probe.own_point is None else probe.separated_best(criterion) is not None
+    """Return whether the best split is significantly better than the run's own; None if it is unknown."""
+    return None if probe.compared_point is None else probe.separated_best(criterion) is not None
 
 
 def from_dict(document: Mapping[str, Any]) -> list[Point]:
@@ -92,16 +92,18 @@ def sentences(probe: Probe) -> list[str]:
 
 def _describe_best(probe: Probe, criterion: Criterion) -> str:
     """Name the best split if it is significantly better than the run's own shape, and how many are worse."""
-    best, own = probe.best_by(criterion), probe.own_point
-    if own is None:
+    best, base = probe.best_by(criterion), probe.compared_point
+    if base is None:
         return f"{format_shape(best)} (not compared: no split has the T of the run)"
-    name = f"the run's {format_shape(own)}" if own is probe.run_point else f"{format_shape(own)}, which has the run's T"
+    name = (
+        f"the run's {format_shape(base)}" if base is probe.run_point else f"{format_shape(base)}, which has the run's T"
+    )
     compared = {point: d for point in probe.surface if (d := point.difference(criterion)) is not None}
     worse = sum(difference.low > 0 for difference in compared.values())
     counts = f"{worse} of {len(compared)} other splits are significantly worse than {name}"
-    if best is own:
+    if best is base:
         return f"{name}; {counts}"
-    error, difference = own.error(criterion).value, format_estimate(compared[best])
+    error, difference = base.error(criterion).value, format_estimate(compared[best])
     if probe.separated_best(criterion) is None:
         return (
             f"none is significantly better than {name} (smallest: {format_shape(best)}, difference {difference} "
@@ -135,8 +137,8 @@ def tables(probe: Probe) -> list[TextTable]:
             "Variance and bias² of every split", ("N×T", "variance", "95 %", "bias²", "95 %", "from truncation"), parts
         ),
     ]
-    if probe.own_point is not None:
-        title = f"Difference of the error to that of {format_shape(probe.own_point)}, paired over environments"
+    if probe.compared_point is not None:
+        title = f"Difference of the error to that of {format_shape(probe.compared_point)}, paired over environments"
         note = "An interval on one side of 0 is a significant difference. Intervals are for one comparison each."
         result.insert(1, TextTable(title, columns, differences, note))
     return result

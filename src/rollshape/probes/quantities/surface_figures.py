@@ -28,14 +28,15 @@ def draw_splits(probe: Probe) -> Figure:
     if horizon is not None and horizon != 1:
         panels.append((f"over h = {horizon:.3g} updates", horizon, "score"))
     title = f"Squared gradient error of every split of {probe.geometry.rollout_size:,} steps"
-    own, rows = probe.own_point, 1 if probe.own_point is None else 2
-    note = f"{INTERVAL}: above of the sum, below of the paired difference" if own else f"{INTERVAL}, of the sum"
+    base = probe.compared_point
+    rows = 1 if base is None else 2
+    note = f"{INTERVAL}: above of the sum, below of the paired difference" if base else f"{INTERVAL}, of the sum"
     figure = probe_figure(probe, title, note, (8.0, 3.0 + 2.4 * rows))
     axes = figure.subplots(rows, len(panels), squeeze=False, sharex="col")
     for column, (name, updates, criterion) in zip(axes.T, panels, strict=True):
         _draw_bars(column[0], probe, updates, criterion)
         column[0].set_title(name, fontsize=9)
-        if own is not None:
+        if base is not None:
             _draw_differences(column[1], probe, criterion)
         best = probe.separated_best(criterion)
         marks = {id(probe.run_point): " (run)", id(best): " (best)"}
@@ -44,8 +45,8 @@ def draw_splits(probe: Probe) -> Figure:
         for point, label in zip(probe.surface, column[-1].get_xticklabels(), strict=True):
             label.set_fontweight("bold" if id(point) in marks else "normal")
     axes[0, 0].set_ylabel("squared error of the gradient")
-    if own is not None:
-        axes[1, 0].set_ylabel(f"difference to {format_shape(own)}")
+    if base is not None:
+        axes[1, 0].set_ylabel(f"difference to {format_shape(base)}")
     for axis in axes[:, 0]:
         axis.legend(fontsize=7, frameon=False, loc="best")
     return figure
