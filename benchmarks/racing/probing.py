@@ -52,7 +52,6 @@ def collect_probe(task: Task, scratch: Path) -> None:
         "gamma": record.spec.gamma, "gae_lambda": record.spec.gae_lambda,
         "approx_kl": shorten(median(record.values("approx_kl"))),
         "clip_fraction": shorten(median(record.values("clip_fraction"))),
-        "episode_length": shorten(median(record.values("episode_length") or [0.0])),
         "products": [[shorten(float(x)) for x in row] for row in directions @ directions.T],
         "checkpoints": [numbers for numbers, _ in found], "commit": commit(), "versions": fingerprint(),
         "command": "python benchmarks/foresight.py collect",
