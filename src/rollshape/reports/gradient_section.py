@@ -11,7 +11,6 @@ from rollshape.reports.summary import UNEQUAL_ROLLOUTS
 from rollshape.studies import ranking
 from rollshape.studies.groups import Task
 from rollshape.studies.probe_records import FailedProbe
-from rollshape.studies.statistics import SEPARATION_LEVEL
 
 
 def gradient_blocks(task: Task, number: int, command: str) -> list[Block]:
@@ -64,7 +63,8 @@ def _prediction_blocks(task: Task, number: int, command: str) -> list[Block]:
         return []
     caption = (
         "Regret: how much lower the predicted best scores than the measured best (95 % bootstrap interval). Pairs "
-        f"ranked correctly: among the pairs of shapes that differ with a probability above {SEPARATION_LEVEL} each."
+        "ranked correctly: among the significantly different pairs, the same as in the verdict (5 % in each direction, "
+        "corrected for the number of pairs)."
     )
     blocks: list[Block] = [tables.rankings(checks, caption)]
     if not ranking.has_equal_rollouts(task):

@@ -15,7 +15,7 @@ import numpy as np
 from rollshape.geometry.dialects.policies import POLICIES, PolicyName
 from rollshape.geometry.dialects.rescale import rescale
 from rollshape.studies.rescaling import MEASURED
-from rollshape.studies.statistics import SEPARATION_LEVEL, Floats, Summary, center, sample_centers
+from rollshape.studies.statistics import Floats, Summary, center, sample_centers, separation_level
 
 if TYPE_CHECKING:
     from rollshape.studies.groups import Group, Task
@@ -116,8 +116,7 @@ def compare_policies(factor: float, tasks: Sequence[Mapping[str, Floats]]) -> Po
     same_budget = [i for i, name in enumerate(names) if not POLICIES[name].keeps_updates]
     best = max(same_budget, key=lambda i: centers[i])
     highest = samples[same_budget].max(axis=0)
-    pairs = len(same_budget) * (len(same_budget) - 1) // 2
-    level = 1 - (1 - SEPARATION_LEVEL) / max(1, pairs)
+    level = separation_level(len(same_budget) * (len(same_budget) - 1) // 2)
     beaten = {i for i in same_budget for j in same_budget if (samples[j] > samples[i]).mean() > level}
     tied = tuple(names[i] for i in same_budget if i == best or i not in beaten)
 

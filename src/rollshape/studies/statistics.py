@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 MIN_BOOTSTRAP_RUNS = 10  # with fewer runs a bootstrap is too narrow
 NUM_RESAMPLES = 2_000
-SEPARATION_LEVEL = 0.95
+FAMILY_LEVEL = 0.95  # of all pairs together, in each direction
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,46 @@ def sample_centers(strata: Sequence[Floats], num_samples: int = NUM_RESAMPLES) -
     return np.stack(rows)
 
 
+def separation_level(num_pairs: int) -> float:
+    """Return the probability above which a pair is separated, 1 − 0.05/p for p pairs (Bonferroni)."""
+    return 1 - (1 - FAMILY_LEVEL) / max(1, num_pairs)
+
+
+def separate(scores: Mapping[str, ArrayLike]) -> dict[tuple[str, str], int]:
+    """Return for every pair of groups, in both orders, 1 if the second is separated and higher, −1 if lower, else 0.
+
+    Two groups are separated when one center is above the other with a probability over `separation_level`. This is the
+    only criterion of a significant difference in verdicts and reports. Centers are sampled in the order of the names,
+    so that the result does not depend on that of the mapping.
+    """
+    names = sorted(scores)
+    if not names:
+        return {}
+    samples = sample_centers([np.asarray(scores[name], np.float64) for name in names])
+    level = separation_level(len(names) * (len(names) - 1) // 2)
+    signs = {}
+    for i, j in combinations(range(len(names)), 2):
+        sign = int((samples[j] > samples[i]).mean() > level) - int((samples[j] < samples[i]).mean() > level)
+        signs[names[i], names[j]], signs[names[j], names[i]] = sign, -sign
+    return signs
+
+
+def difference_of_centers(first: ArrayLike, second: ArrayLike) -> Summary:
+    """Return the center of `second` minus that of `first`; few runs do not narrow its interval (`sample_centers`)."""
+    strata = [np.asarray(runs, np.float64) for runs in (first, second)]
+    samples = sample_centers(strata)
+    low, high = (None if np.isnan(end) else float(end) for end in np.quantile(samples[1] - samples[0], (0.025, 0.975)))
+    value = float(center(strata[1]) - center(strata[0]))
+    return Summary(value, low, high, min(map(len, strata)), "difference")
+
+
 @dataclass(frozen=True)
 class RankingComparison:
     """A predicted order of shapes against their measured scores.
 
-    `regret` is how much lower the predicted best scores than the measured best. Of all `pairs`, `separated` ones are
-    ordered by the runs with a probability above 0.95 each, and `concordant` of these are in the predicted order.
+    `regret` is how much lower the predicted best scores than the measured best. Of all `pairs` that have a prediction,
+    the runs separate `separated` ones, as in a verdict (`separate`), and `concordant` of these are in the predicted
+    order.
     """
 
     predicted_best: str
@@ -159,15 +194,10 @@ def compare_ranking(predicted: Mapping[str, float], measured: Mapping[str, Array
     regrets = samples.max(axis=0) - samples[best]
     low, high = (None if np.isnan(end) else float(end) for end in np.quantile(regrets, (0.025, 0.975)))
     regret = Summary(float(centers.max() - centers[best]), low, high, min(map(len, strata)), "regret")
-    concordant = separated = 0
-    for i in range(len(names)):
-        for j in range(i):
-            higher = float((samples[i] > samples[j]).mean())
-            lower = float((samples[i] < samples[j]).mean())
-            if max(higher, lower) <= SEPARATION_LEVEL:
-                continue
-            separated += 1
-            error_i, error_j = predicted[names[i]], predicted[names[j]]
-            concordant += (higher > lower and error_i < error_j) or (lower > higher and error_i > error_j)
-    pairs = len(names) * (len(names) - 1) // 2
-    return RankingComparison(names[best], names[int(centers.argmax())], regret, concordant, separated, pairs)
+    signs = separate(measured)  # of all groups, also those without a prediction: a verdict counts the same pairs
+    pairs = list(combinations(names, 2))
+    separated = [pair for pair in pairs if signs[pair]]
+    concordant = sum((predicted[first] - predicted[second]) * signs[first, second] > 0 for first, second in separated)
+    return RankingComparison(
+        names[best], names[int(centers.argmax())], regret, concordant, len(separated), len(pairs)
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from rollshape.studies.rules import (  # noqa: F401 (registers the rules)
     baselines,
     delay,
     invariance,
+    learning_rate,
     minibatch,
     monotone,
     rescale,

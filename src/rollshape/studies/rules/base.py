@@ -10,9 +10,26 @@ from rollshape.studies.scope import describe_scope
 
 if TYPE_CHECKING:
     from rollshape.studies.groups import Task
+    from rollshape.studies.statistics import Summary
 
 Answer = Literal["confirmed", "refuted", "depends", "not settled"]
 _HEADLINES = {"confirmed": "Confirmed", "refuted": "Refuted", "depends": "Mixed results", "not settled": "Not settled"}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A number that a claim is about, with its 95 % interval, such as the difference between two groups."""
+
+    contrast: str  # `1024×2 minus 2×1024`
+    measure: str  # `final return`
+    size: Summary
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"contrast": self.contrast, "measure": self.measure, **self.size.to_dict()}
+
+    def __str__(self) -> str:
+        """Return `1024×2 minus 2×1024, final return: -261 [-320, -200]`."""
+        return f"{self.contrast}, {self.measure}: {self.size}"
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class ClaimVerdict:
     scope: str
     numbers: dict[str, Any] = field(default_factory=dict)
     side_claim: str = ""
+    effects: tuple[Effect, ...] = ()  # chosen by the rule, not by their size
 
     @property
     def headline(self) -> str:
@@ -45,6 +63,7 @@ class ClaimVerdict:
             "rule": self.rule,
             "numbers": self.numbers,
             "aside": self.side_claim,
+            "effects": [effect.to_dict() for effect in self.effects],
         }
 
 

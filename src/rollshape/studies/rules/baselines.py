@@ -8,8 +8,8 @@ import numpy as np
 
 from rollshape.formatting import format_number
 from rollshape.studies.rules.base import ClaimVerdict, no_finished_runs, task_rule
-from rollshape.studies.rules.comparison import best_and_ties, combine_answers, compare_pairs
-from rollshape.studies.rules.monotone import sort_groups
+from rollshape.studies.rules.comparison import best_and_ties, combine_answers, compare_pairs, measure_effect
+from rollshape.studies.rules.monotone import AREA, sort_groups
 from rollshape.studies.scope import describe_scope
 from rollshape.studies.statistics import summarize
 
@@ -53,6 +53,10 @@ def baselines_beat_larger_rollouts(claim: str, task: Task) -> ClaimVerdict:
         "at the largest; not settled where that comparison is not significant; mixed otherwise, for example where "
         "more updates alone explain the gain.",
         describe_scope([task]),
+        effects=tuple(
+            effect for group in reduced for other in plain
+            for effect in measure_effect(areas, other.label, group.label, AREA)
+        ),
     )  # fmt: skip
 
 

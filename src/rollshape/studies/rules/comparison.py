@@ -1,7 +1,7 @@
 """Pairwise comparison of groups of runs, on which every rule rests.
 
-Two groups are separated when one center is above the other with a probability over 1 − 0.05/p (`sample_centers`), where
-p is the number of pairs compared. Each direction therefore has a family-wise error of 5 %, both together 10 %: among
+Two groups are separated when one center is above the other with a probability over 1 − 0.05/p
+(`statistics.separate`), where p is the number of pairs compared. Each direction therefore has a family-wise error of 5 %, both together 10 %: among
 groups that do not differ at all, at most about one study in ten separates a pair. In simulations with normal scores it
 is 0.5 to 3 % with 3 to 5 seeds per group (t-distribution) and 6 to 10 % with 10 to 20 seeds (bootstrap).
 """
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from rollshape.studies.rules.base import Answer
-from rollshape.studies.statistics import SEPARATION_LEVEL, Floats, center, sample_centers
+from rollshape.studies.rules.base import Answer, Effect
+from rollshape.studies.statistics import Floats, center, difference_of_centers, separate
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,8 @@ class Pair:
 def compare_pairs(scores: Mapping[str, Floats], labels: Sequence[str]) -> list[Pair]:
     """Compare all pairs of groups, in the order of the labels."""
     labels = [label for label in labels if label in scores]
-    samples = sample_centers([scores[label] for label in labels])
-    pairs = list(combinations(range(len(labels)), 2))
-    level = 1 - (1 - SEPARATION_LEVEL) / max(1, len(pairs))
-    results = []
-    for i, j in pairs:
-        sign = int((samples[j] > samples[i]).mean() > level) - int((samples[j] < samples[i]).mean() > level)
-        results.append(Pair(labels[i], labels[j], sign))
-    return results
+    signs = separate({label: scores[label] for label in labels})
+    return [Pair(first, second, signs[first, second]) for first, second in combinations(labels, 2)]
 
 
 def has_separated_pair(scores: Mapping[str, Floats]) -> bool:
@@ -61,10 +55,31 @@ def difference(scores: Mapping[str, Floats], pair: Pair) -> float:
     return float(center(scores[pair.second]) - center(scores[pair.first]))
 
 
+def measure_effect(scores: Mapping[str, Floats], first: str, second: str, measure: str) -> tuple[Effect, ...]:
+    """Return the center of `second` minus that of `first`; nothing if one of them has no score."""
+    if first == second or first not in scores or second not in scores:
+        return ()
+    return (Effect(f"{second} minus {first}", measure, difference_of_centers(scores[first], scores[second])),)
+
+
 def combine_answers(answers: Sequence[Answer]) -> Answer:
     """Return the one answer that is given, `depends` where answers contradict; `not settled` does not count."""
     settled = {answer for answer in answers if answer != "not settled"}
     return settled.pop() if len(settled) == 1 else "depends" if settled else "not settled"
+
+
+def judge_recommended(scores: Mapping[str, Floats], recommended: Sequence[str]) -> Answer:
+    """Judge that all recommended groups are the best or tied with it: `refuted` if none is, `depends` if some are."""
+    if not has_separated_pair(scores):
+        return "not settled"
+    _, ties = best_and_ties(scores)
+    good = [label for label in recommended if label in ties]
+    return "confirmed" if len(good) == len(recommended) else "depends" if good else "refuted"
+
+
+def best_label(scores: Mapping[str, Floats], labels: Sequence[str]) -> str | None:
+    """Return the label with the highest center; None if none of them has a score."""
+    return max((label for label in labels if label in scores), key=lambda label: center(scores[label]), default=None)
 
 
 def best_and_ties(scores: Mapping[str, Floats]) -> tuple[str, list[str]]:

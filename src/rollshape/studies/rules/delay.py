@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rollshape.studies.rules.base import Answer, ClaimVerdict, rule
-from rollshape.studies.rules.comparison import best_and_ties, combine_answers, has_separated_pair
+from rollshape.studies.rules.base import Answer, ClaimVerdict, Effect, rule
+from rollshape.studies.rules.comparison import (
+    best_and_ties,
+    best_label,
+    combine_answers,
+    has_separated_pair,
+    measure_effect,
+)
+from rollshape.studies.rules.monotone import AREA
 from rollshape.studies.scope import describe_scope
-from rollshape.studies.statistics import summarize
+from rollshape.studies.statistics import Floats, summarize
 
 if TYPE_CHECKING:
     from rollshape.studies.groups import Task
@@ -19,6 +27,7 @@ def steps_must_exceed_delay(claim: str, tasks: Sequence[Task]) -> list[ClaimVerd
     """Judge every delay, and report the delay at which the best number of environments falls."""
     answers: list[Answer] = []
     reasons: list[str] = []
+    effects: list[Effect] = []
     best_envs: dict[int, int] = {}
     for task in sorted(tasks, key=_delay):
         delay, areas = _delay(task), task.areas()
@@ -33,6 +42,7 @@ def steps_must_exceed_delay(claim: str, tasks: Sequence[Task]) -> list[ClaimVerd
         if short:
             settled = has_separated_pair(areas)
             answers.append(_answer(settled, bool(short_ties), best in short))
+            effects += _compare_short(areas, short, delay)
             reason += f"; tied with T ≤ {delay}: {', '.join(short_ties) or 'none'}"
         reasons.append(f"{reason}.")
     most = max(best_envs.values(), default=0)
@@ -51,8 +61,20 @@ def steps_must_exceed_delay(claim: str, tasks: Sequence[Task]) -> list[ClaimVerd
         "common answer, else mixed.",
         describe_scope(tasks),
         {"flip": flip, "best_num_envs": best_envs},
+        effects=tuple(effects),
     )
     return [verdict]
+
+
+def _compare_short(areas: dict[str, Floats], short: list[str], delay: int) -> list[Effect]:
+    """Return how much lower the best shape with T ≤ delay is than the best of the others."""
+    best, other = best_label(areas, short), best_label(areas, [label for label in areas if label not in short])
+    if best is None or other is None:
+        return []
+    return [
+        replace(effect, contrast=f"delay {delay}: {effect.contrast}")
+        for effect in measure_effect(areas, other, best, AREA)
+    ]
 
 
 def _answer(settled: bool, short_is_tied: bool, short_is_best: bool) -> Answer:

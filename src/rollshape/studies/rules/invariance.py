@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rollshape.studies.rules.base import Answer, ClaimVerdict, no_finished_runs, task_rule
-from rollshape.studies.rules.comparison import compare_pairs, difference
-from rollshape.studies.rules.monotone import sort_groups
+from rollshape.studies.rules.comparison import compare_pairs, difference, measure_effect
+from rollshape.studies.rules.monotone import AREA, sort_groups
 from rollshape.studies.scope import describe_scope
 from rollshape.studies.statistics import Floats, center
 
@@ -40,7 +40,11 @@ def adjusted_curves_coincide(claim: str, task: Task) -> ClaimVerdict:
         "that is stated, and is not a proof of equality.",
         describe_scope([task]),
         {"adjusted": len(differing), "others": len(other_differing)},
-    )
+        effects=tuple(
+            effect for groups in (adjusted, others) if groups
+            for effect in measure_effect(areas, groups[0].label, groups[-1].label, AREA)
+        ),
+    )  # fmt: skip
 
 
 def _separated(areas: Mapping[str, Floats], groups: Sequence[Group]) -> list[tuple[str, str, float]]:

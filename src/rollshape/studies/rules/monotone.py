@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rollshape.studies.rules.base import ClaimVerdict, task_rule
-from rollshape.studies.rules.comparison import best_and_ties, check_trend, combine_answers
+from rollshape.studies.rules.comparison import best_and_ties, check_trend, combine_answers, measure_effect
 from rollshape.studies.run_verdict import classify_run
 from rollshape.studies.scope import describe_scope
 from rollshape.studies.statistics import Floats, summarize
@@ -45,7 +45,11 @@ def judge_monotone(
         "each direction, corrected for the number of pairs.",
         describe_scope([task]),
         {measure: answer for measure, (answer, _) in trends.items()},
-    )
+        effects=tuple(
+            effect for measure in measures if labels
+            for effect in measure_effect(scores[measure], labels[0], labels[-1], measure)
+        ),
+    )  # fmt: skip
 
 
 def sort_groups(task: Task, field: str) -> list[Group]:
@@ -79,6 +83,11 @@ def more_envs_is_better(claim: str, task: Task) -> ClaimVerdict:
 @task_rule("fewer-steps-is-better", "The score falls with num_steps.")
 def fewer_steps_is_better(claim: str, task: Task) -> ClaimVerdict:
     return judge_monotone(claim, task, "num_steps", -1)
+
+
+@task_rule("fewer-epochs-is-better", "The score falls with num_epochs.")
+def fewer_epochs_is_better(claim: str, task: Task) -> ClaimVerdict:
+    return judge_monotone(claim, task, "num_epochs", -1)
 
 
 @task_rule("more-timesteps-is-better", "The final return rises with total_timesteps.")

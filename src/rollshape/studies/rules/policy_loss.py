@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rollshape.studies.rules.base import Answer, ClaimVerdict
+from rollshape.studies.rules.base import Answer, ClaimVerdict, Effect
 from rollshape.studies.run_verdict import MIN_SCORES
 from rollshape.studies.scope import describe_scope
 from rollshape.studies.statistics import summarize
@@ -49,7 +49,8 @@ def judge_policy_loss(tasks: Sequence[Task]) -> ClaimVerdict:
         f"{mean.value:.0%} [{low:.0%}, {high:.0%}] of the rows."
     )
     numbers = {"share": mean.to_dict(), "runs": len(shares)}
-    return ClaimVerdict(CLAIM, answer, [reason], RULE, scope, numbers, SHORT_NAME)
+    effect = Effect("runs in the first half of their climb", "share of rows with a policy_loss as near to 0", mean)
+    return ClaimVerdict(CLAIM, answer, [reason], RULE, scope, numbers, SHORT_NAME, (effect,))
 
 
 def _share_near_zero(task: Task, run: RunRecord) -> float | None:

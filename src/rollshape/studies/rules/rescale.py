@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rollshape.studies.regret import ENVS_ONLY_FORMS, PolicyComparison, compare_policies, match_policies, scaled_scores
-from rollshape.studies.rules.base import Answer, ClaimVerdict, no_finished_runs, rule
+from rollshape.studies.rules.base import Answer, ClaimVerdict, Effect, no_finished_runs, rule
 from rollshape.studies.scope import describe_scope
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def changing_envs_only_is_enough(claim: str, tasks: Sequence[Task]) -> list[Clai
             describe_scope(tasks),
             {f"{comparison.factor:g}": {"best": comparison.best, "tied": list(comparison.tied)}
              for comparison in comparisons},
+            effects=tuple(
+                Effect(f"num_envs × {comparison.factor:g}: best policy minus {form}",
+                       "area under the curve relative to the recipe", comparison.scores[form].regret)
+                for comparison in comparisons for form in ENVS_ONLY_FORMS if form in comparison.scores
+            ),
         )
     ]  # fmt: skip
 

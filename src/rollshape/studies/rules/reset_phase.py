@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rollshape.studies.rules.base import Answer, ClaimVerdict, no_finished_runs, task_rule
-from rollshape.studies.rules.comparison import Pair, compare_pairs, difference
-from rollshape.studies.rules.monotone import sort_groups
+from rollshape.studies.rules.comparison import Pair, compare_pairs, difference, measure_effect
+from rollshape.studies.rules.monotone import AREA, sort_groups
 from rollshape.studies.scope import describe_scope
 from rollshape.studies.statistics import summarize
 
@@ -54,6 +54,10 @@ def staggering_fixes_synchronized_resets(claim: str, task: Task) -> ClaimVerdict
         "groups and burn-in is significantly better somewhere and worse nowhere; refuted if more environments help and "
         "burn-in does not; mixed otherwise.",
         describe_scope([task]),
+        effects=(
+            *(measure_effect(areas, synchronized[0].label, synchronized[-1].label, AREA) if synchronized else ()),
+            *(effect for pair in staggering for effect in measure_effect(areas, pair.first, pair.second, AREA)),
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rollshape.studies.rules.base import ClaimVerdict, rule
-from rollshape.studies.rules.comparison import check_trend
+from rollshape.studies.rules.comparison import check_trend, measure_effect
 from rollshape.studies.rules.monotone import judge_monotone, sort_groups
 from rollshape.studies.statistics import Floats
 
@@ -49,7 +49,8 @@ def _points_along(task: Task, size: str) -> Task:
 
 def _judge_reward_loss(verdict: ClaimVerdict, groups: Sequence[Group]) -> ClaimVerdict:
     losses = {group.label: loss for group in groups if len(loss := _late_medians(group, "reward_loss"))}
-    answer, reason = check_trend(losses, [group.label for group in groups], -1)
+    labels = [group.label for group in groups]
+    answer, reason = check_trend(losses, labels, -1)
     return replace(
         verdict,
         answer=answer,
@@ -57,6 +58,7 @@ def _judge_reward_loss(verdict: ClaimVerdict, groups: Sequence[Group]) -> ClaimV
         rule="Confirmed if the loss over the last fifth of the run (median) falls with rrd_sample_size in every "
         "significantly different pair of points, refuted if in none of them, mixed if in some.",
         numbers=verdict.numbers | {"reward_loss": answer},
+        effects=(*measure_effect(losses, labels[0], labels[-1], "loss of the reward network"), *verdict.effects),
     )
 
 
