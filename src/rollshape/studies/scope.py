@@ -18,9 +18,15 @@ def describe_scope(tasks: Sequence[Task]) -> str:
 
 
 def _describe_settings(task: Task) -> str:
-    budgets = [group.plan.total_timesteps or 0 for group in task.groups]
-    rates = [group.spec.learning_rate for group in task.groups]
-    seeds = [len(group.runs) for group in task.groups]
+    return describe_settings(
+        [group.plan.total_timesteps or 0 for group in task.groups],
+        [group.spec.learning_rate for group in task.groups],
+        [len(group.runs) for group in task.groups],
+    )
+
+
+def describe_settings(budgets: Sequence[int], rates: Sequence[float], seeds: Sequence[int]) -> str:
+    """Return `164k steps, lr 3e-4, 10 seeds`, from the values of all groups."""
     plural = "seed" if max(seeds) == 1 else "seeds"
     return ", ".join(
         (

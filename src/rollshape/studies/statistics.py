@@ -154,6 +154,19 @@ def difference_of_centers(first: ArrayLike, second: ArrayLike) -> Summary:
     return Summary(value, low, high, min(map(len, strata)), "difference")
 
 
+def difference_of_summaries(first: Summary, second: Summary) -> Summary:
+    """Return `second` minus `first` where only the summaries are known, by the square-and-add method (MOVER).
+
+    low = d − √((x₂ − l₂)² + (u₁ − x₁)²) and high = d + √((u₂ − x₂)² + (x₁ − l₁)²) with d = x₂ − x₁.
+    """
+    value, runs = second.value - first.value, min(first.runs, second.runs)
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return Summary(value, None, None, runs, "difference")
+    below = float(np.hypot(second.value - second.low, first.high - first.value))
+    above = float(np.hypot(second.high - second.value, first.value - first.low))
+    return Summary(value, value - below, value + above, runs, "difference")
+
+
 @dataclass(frozen=True)
 class RankingComparison:
     """A predicted order of shapes against their measured scores.

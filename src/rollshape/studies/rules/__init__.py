@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rollshape.studies.rules import (  # noqa: F401 (registers the rules)
+    adaptive_kl,
     baselines,
     delay,
     invariance,
