@@ -20,6 +20,7 @@ from rollshape.geometry.dialects.translate import write_plan
 from rollshape.geometry.plan import plan
 from rollshape.geometry.rules import PAGES
 from rollshape.geometry.rules.base import CHECKS
+from rollshape.geometry.rules.claims import claims_about
 from rollshape.integrations.logs.libraries import LIBRARIES
 from rollshape.integrations.logs.library import LibraryLog
 
@@ -43,8 +44,14 @@ def rules() -> str:
         ("Enforced rules", [name for name in PAGES if name not in CHECKS]),
     ):
         parts.append(f"## {title}")
-        parts += [f"### {name}\n\n{PAGES[name].text}\n\n*Source: {PAGES[name].source}.*" for name in names]
+        parts += [f"### {name}\n\n{PAGES[name].text}\n\n*Source: {PAGES[name].source}.*{_tests(name)}" for name in names]
     return "\n\n".join(parts) + "\n"
+
+
+def _tests(rule: str) -> str:
+    """Return links to the claims that a rule rests on."""
+    links = [f"[{claim.id}](claims.md#{claim.id})" for claim in claims_about(rule)]
+    return f" *Tested: {', '.join(links)}.*" if links else ""
 
 
 def dialects() -> str:
@@ -214,9 +221,10 @@ def pages() -> dict[str, str]:
     """Return the content of each generated file by its name."""
     flow = svg(plan(num_envs=64, num_steps=32, total_timesteps=500_000))
     sys.path.insert(0, str(HERE))
+    from claim_page import claims
     from pictures import pictures
 
-    generated = {"rules.md": rules(), "dialects.md": dialects(), "libraries.md": libraries()}
+    generated = {"rules.md": rules(), "claims.md": claims(), "dialects.md": dialects(), "libraries.md": libraries()}
     generated |= {"metrics.md": metrics(), "flow.svg": flow + "\n"}
     return generated | pictures()
 

@@ -19,7 +19,6 @@ from rollshape.studies.statistics import Summary, difference_of_summaries
 from rollshape.typed import check_types
 
 FILE = Path(__file__).parents[1] / "data" / "claims-earlier.json"
-Interval = tuple[float, float | None, float | None]
 
 
 class Contrast(TypedDict, total=False):
@@ -41,15 +40,16 @@ class Earlier(TypedDict):
     scope: str
     command: str
     section: str
+    date: str  # of the commit that added the numbers
 
 
 def records_of_earlier_results() -> list[ClaimResult]:
     document = json.loads(FILE.read_text(encoding="utf-8"))
-    check_types(document["results"], list[Earlier], "results")
-    return [_make_record(entry, document["date"]) for entry in document["results"]]
+    check_types(document, list[Earlier], "results")
+    return [_make_record(entry) for entry in document]
 
 
-def _make_record(entry: dict[str, Any], date: str) -> ClaimResult:
+def _make_record(entry: dict[str, Any]) -> ClaimResult:
     effects = [_make_effect(contrast, entry["seeds"]) for contrast in entry["contrasts"]]
     answer: Answer = entry["answer"] or combine_answers([answer_of(effect.size) for effect in effects])
     return ClaimResult(
@@ -60,7 +60,7 @@ def _make_record(entry: dict[str, Any], date: str) -> ClaimResult:
         seeds=entry["seeds"],
         scope=entry["scope"],
         command=entry["command"],
-        date=date,
+        date=entry["date"],
         origin=f"docs/results.md, “{entry['section']}”",
     )
 

@@ -83,7 +83,11 @@ def test_diagrams(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--explain", "edge-weight") == 0
-    assert "γ(1−qᵀ)/(T(1−q))" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "γ(1−qᵀ)/(T(1−q))" in printed
+    assert "refuted on CartPole-v1" in printed
+    assert run("plan", "--explain", "edge-weight", "--json") == 0
+    assert document(capsys)["claims"][0]["results"][0]["verdict"]
     assert run("plan", "--explain", "all") == 0
     listed = capsys.readouterr().out
     assert all(rule in listed for rule in PAGES)

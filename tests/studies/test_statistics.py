@@ -5,10 +5,15 @@ import pytest
 from scipy import stats
 
 from rollshape.studies.statistics import (
+    Summary,
     bootstrap_interval,
     compare_ranking,
+    difference_of_centers,
+    difference_of_summaries,
     interquartile_mean,
     probability_of_improvement,
+    separate,
+    separation_level,
     summarize,
 )
 
@@ -94,7 +99,7 @@ def test_a_right_ranking_has_no_regret() -> None:
     found = compare_ranking({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}, SCORES)
     assert (found.predicted_best, found.measured_best) == ("a", "a")
     assert found.regret.value == found.regret.low == found.regret.high == 0
-    assert (found.pairs, found.separated, found.concordant) == (6, 5, 5)  # c and d are not told apart
+    assert (found.pairs, found.separated, found.concordant) == (6, 4, 4)  # d differs significantly from a only
     assert found.concordance == 1.0
 
 
@@ -105,7 +110,7 @@ def test_a_wrong_ranking_is_charged_for_its_choice() -> None:
     assert found.regret.low is not None
     assert found.regret.high is not None
     assert 2 <= found.regret.low < 5 < found.regret.high <= 8.5  # of three runs: drawn by t
-    assert (found.separated, found.concordant, found.concordance) == (5, 0, 0.0)
+    assert (found.separated, found.concordant, found.concordance) == (4, 0, 0.0)
     assert found.to_dict()["concordance"] == 0.0
 
 
@@ -117,3 +122,46 @@ def test_pairs_that_the_curves_do_not_separate_prove_nothing() -> None:
     assert (only.predicted_best, only.pairs) == ("a", 0)
     with pytest.raises(ValueError, match="no shape"):
         compare_ranking({"x": 1.0}, {"y": [1.0]})
+
+
+def test_groups_are_separated_whatever_their_order() -> None:
+    names = list(SCORES)
+    signs = separate(SCORES)
+    assert signs == separate({name: SCORES[name] for name in reversed(names)})
+    assert (signs["a", "b"], signs["b", "a"], signs["c", "d"]) == (-1, 1, 0)
+    assert separate({}) == {}
+    assert separation_level(10) == pytest.approx(0.995)
+
+
+def test_a_ranking_counts_the_pairs_of_all_measured_groups() -> None:
+    """A pair is separated or not, whether or not other groups have a prediction."""
+    chance = np.random.default_rng(3)
+    scores = {str(i): chance.normal(0.6 * i, 1, size=12) for i in range(6)}
+    separated = {pair for pair, sign in separate(scores).items() if sign}
+    for names in (("0", "3"), ("1", "4"), ("0", "2", "5")):
+        found = compare_ranking({name: -float(name) for name in names}, scores)
+        expected = sum((first, second) in separated for i, first in enumerate(names) for second in names[:i])
+        assert found.separated == expected
+
+
+def test_differences_have_intervals_of_their_own() -> None:
+    chance = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        covered += _covers(difference_of_centers(chance.normal(0, 1, 5), chance.normal(2, 3, 5)), 2.0)
+    assert 0.92 <= covered / 200
+    one = difference_of_centers([1.0], [3.0, 4.0])
+    assert (one.value, one.low, one.high) == (2.5, None, None)
+
+
+def test_differences_of_summaries_add_the_squares() -> None:
+    first, second = Summary(10.0, 7.0, 14.0, 5, "mean"), Summary(20.0, 16.0, 23.0, 8, "mean")
+    found = difference_of_summaries(first, second)
+    assert (found.value, found.runs) == (10.0, 5)
+    assert found.low == pytest.approx(10 - np.hypot(4, 4))
+    assert found.high == pytest.approx(10 + np.hypot(3, 3))
+    assert difference_of_summaries(first, Summary(20.0, None, None, 1, "mean")).low is None
+
+
+def _covers(summary: Summary, value: float) -> bool:
+    return summary.low is not None and summary.high is not None and summary.low <= value <= summary.high

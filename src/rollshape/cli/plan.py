@@ -22,7 +22,7 @@ class PlanArgs(Request, CommonArgs):
 
     env: Annotated[str | None, "environment id, to determine spaces, episode length and memory"] = None
     diagram: Annotated[Literal["text", "mermaid", "svg"] | None, "print a diagram instead of the table"] = None
-    explain: Annotated[str | None, "print the documentation of a rule (`all` for a list)"] = None
+    explain: Annotated[str | None, "print the documentation of a rule and the evidence for it (`all` for a list)"] = None
 
 
 def run(argv: Sequence[str]) -> None:
@@ -77,15 +77,19 @@ def _diagram(kind: str | None, result: Plan) -> str:
 
 def _explain(name: str, *, as_json: bool) -> None:
     from rollshape.cli.output import print_json
-    from rollshape.geometry.rules import PAGES, explain
+    from rollshape.geometry.rules import PAGES, explain, explain_document
+    from rollshape.geometry.rules.claims import claims_about
 
-    pages = list(PAGES.values()) if name == "all" else [explain(name)]
     if as_json:
-        documents = [{"rule": page.rule, "source": page.source, "text": page.text} for page in pages]
-        print_json(documents if name == "all" else documents[0])
-        return
-    for page in pages:
-        if name == "all":
+        print_json([explain_document(rule) for rule in PAGES] if name == "all" else explain_document(name))
+    elif name == "all":
+        for page in PAGES.values():
             print(f"{page.rule:<24}{page.text.splitlines()[0]}")
-        else:
-            print(f"{page.rule}\n\n{page.text}\n\nSource: {page.source}.")
+    else:
+        page = explain(name)
+        print(f"{page.rule}\n\n{page.text}\n\nSource: {page.source}.")
+        claims = claims_about(name)
+        if claims:
+            print("\nClaims and what was measured about them (differences with 95 % intervals):")
+        for claim in claims:
+            print("\n" + "\n".join(claim.lines()))

@@ -30,7 +30,7 @@ from rollshape.geometry.dialects.text import as_yaml
 from rollshape.geometry.machine import Machine, assume_machine
 from rollshape.geometry.plan import plan
 from rollshape.geometry.request import Request
-from rollshape.geometry.rules import PAGES, explain
+from rollshape.geometry.rules import PAGES, explain_document
 from rollshape.typed import parse_json
 from rollshape.web.planner import dialect_document, dialect_names, planner_document
 
@@ -268,9 +268,7 @@ def _dialects(arguments: Arguments) -> Document:
 def _explain(arguments: Arguments) -> Document:
     name = arguments.pop("rule", None)
     _refuse_unknown(arguments, ())
-    pages = list(PAGES.values()) if name == "all" else [explain(str(name))]
-    documents = [{"rule": page.rule, "source": page.source, "text": page.text} for page in pages]
-    return documents if name == "all" else documents[0]
+    return [explain_document(rule) for rule in PAGES] if name == "all" else explain_document(str(name))
 
 
 FUNCTIONS: dict[str, Callable[[Arguments], Document]] = {

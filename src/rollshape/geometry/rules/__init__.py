@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rollshape.errors import RequestError, did_you_mean
 from rollshape.geometry.rules import (  # noqa: F401 (they register)
@@ -45,4 +45,13 @@ def explain(name: str) -> Page:
     )
 
 
-__all__ = ["PAGES", "Finding", "Page", "check_rules", "explain"]
+def explain_document(name: str) -> dict[str, Any]:
+    """Return the page of a rule and what was measured about the claims behind it, as JSON-ready values."""
+    from rollshape.geometry.rules.claims import claims_about  # reads a file
+
+    page = explain(name)
+    claims = [claim.to_dict() for claim in claims_about(name)]
+    return {"rule": page.rule, "source": page.source, "text": page.text, "claims": claims}
+
+
+__all__ = ["PAGES", "Finding", "Page", "check_rules", "explain", "explain_document"]

@@ -33,6 +33,17 @@ class Claim:
         verdicts = [f"{verdict} on {', '.join(dict.fromkeys(names))}" for verdict, names in tasks.items()]
         return "; ".join(verdicts) or f"{NOT_TESTED}: {self.untested}"
 
+    def lines(self) -> list[str]:
+        """Return the claim with its results as lines of text: verdict, scope, effects, then the commands."""
+        lines = [f"“{self.sentence}” ({self.source})"]
+        if not self.results:
+            return [*lines, f"  {NOT_TESTED}: {self.untested}"]
+        for result in self.results:
+            lines.append(f"  {result.verdict} on {result.scope}")
+            lines += [f"    {effect}" for effect in result.effects]
+        commands = dict.fromkeys(result.command for result in self.results)
+        return [*lines, "  commands:", *(f"    {command}" for command in commands)]
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"summary": self.summary(), "results": [result.to_dict() for result in self.results]}
 
