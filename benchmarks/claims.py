@@ -18,6 +18,7 @@ from evidence.earlier import records_of_earlier_results
 from evidence.records import merge, write
 from evidence.rescale import records_of_rescale
 from evidence.studies import records_of_study
+
 from rollshape.geometry.rules.evidence import RESULTS_FILE, parse_results
 
 

@@ -44,7 +44,9 @@ def rules() -> str:
         ("Enforced rules", [name for name in PAGES if name not in CHECKS]),
     ):
         parts.append(f"## {title}")
-        parts += [f"### {name}\n\n{PAGES[name].text}\n\n*Source: {PAGES[name].source}.*{_tests(name)}" for name in names]
+        parts += [
+            f"### {name}\n\n{PAGES[name].text}\n\n*Source: {PAGES[name].source}.*{_tests(name)}" for name in names
+        ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from evidence.records import VERDICTS, make_effect
 from rollshape.geometry.rules.budget import FEW_UPDATES
 from rollshape.geometry.rules.evidence import ClaimResult
@@ -173,8 +174,6 @@ def records_of_benchmark() -> list[ClaimResult]:
             command = f"{document['command']} && python benchmarks/claims.py"
             origin = f"benchmarks/data/advise/{file.name}, commit {document['commit'][:7]}"
             records.append(
-                ClaimResult(
-                    claim, task.label, VERDICTS[answer], effects_made, min(seeds), scope, command, DATE, origin
-                )
+                ClaimResult(claim, task.label, VERDICTS[answer], effects_made, min(seeds), scope, command, DATE, origin)
             )
     return records

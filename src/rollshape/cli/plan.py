@@ -22,7 +22,9 @@ class PlanArgs(Request, CommonArgs):
 
     env: Annotated[str | None, "environment id, to determine spaces, episode length and memory"] = None
     diagram: Annotated[Literal["text", "mermaid", "svg"] | None, "print a diagram instead of the table"] = None
-    explain: Annotated[str | None, "print the documentation of a rule and the evidence for it (`all` for a list)"] = None
+    explain: Annotated[str | None, "print the documentation of a rule and the evidence for it (`all` for a list)"] = (
+        None
+    )
 
 
 def run(argv: Sequence[str]) -> None:

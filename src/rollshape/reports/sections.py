@@ -37,7 +37,8 @@ def claim_blocks(data: ReportData) -> list[Block]:
     blocks: list[Block] = []
     for claim in data.claims:
         text = f"“{claim.claim}” {claim.headline}." if claim.claim else "No claim was made."
-        blocks += [Text(text, "strong"), Bullets(claim.reasons), Text(f"Rule: {claim.rule}", "small")]
+        effects = [f"Effect: {effect}." for effect in claim.effects if " minus " in effect.contrast]
+        blocks += [Text(text, "strong"), Bullets([*claim.reasons, *effects]), Text(f"Rule: {claim.rule}", "small")]
     return blocks
 
 

@@ -21,7 +21,7 @@ NOT_TESTED = "not tested"
 
 @dataclass(frozen=True)
 class EffectSize:
-    """A measured number with its 95 % interval; an end is None where it was not recorded or the runs do not bound it."""
+    """A measured number with its 95 % interval; an end is None where it is unknown or the runs do not bound it."""
 
     contrast: str  # `1024×2 minus 2×1024`
     measure: str  # `final return`

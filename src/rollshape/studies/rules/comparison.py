@@ -1,9 +1,10 @@
 """Pairwise comparison of groups of runs, on which every rule rests.
 
 Two groups are separated when one center is above the other with a probability over 1 − 0.05/p
-(`statistics.separate`), where p is the number of pairs compared. Each direction therefore has a family-wise error of 5 %, both together 10 %: among
-groups that do not differ at all, at most about one study in ten separates a pair. In simulations with normal scores it
-is 0.5 to 3 % with 3 to 5 seeds per group (t-distribution) and 6 to 10 % with 10 to 20 seeds (bootstrap).
+(`statistics.separate`), where p is the number of pairs compared. Each direction therefore has a family-wise error of
+5 %, both together 10 %: among groups that do not differ at all, at most about one study in ten separates a pair. In
+simulations with normal scores it is 0.5 to 3 % with 3 to 5 seeds per group (t-distribution) and 6 to 10 % with 10 to 20
+seeds (bootstrap).
 """
 
 from __future__ import annotations

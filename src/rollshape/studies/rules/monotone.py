@@ -87,7 +87,11 @@ def fewer_steps_is_better(claim: str, task: Task) -> ClaimVerdict:
 
 @task_rule("fewer-epochs-is-better", "The score falls with num_epochs.")
 def fewer_epochs_is_better(claim: str, task: Task) -> ClaimVerdict:
-    return judge_monotone(claim, task, "num_epochs", -1)
+    verdict = judge_monotone(claim, task, "num_epochs", -1)
+    labels = [group.label for group in sort_groups(task, "num_epochs")]
+    # From one epoch to many says little about many; the middle of the range is nearer to what people use.
+    further = measure_effect(task.areas(), labels[len(labels) // 2], labels[-1], AREA)
+    return replace(verdict, effects=(*verdict.effects, *further))
 
 
 @task_rule("more-timesteps-is-better", "The final return rises with total_timesteps.")
