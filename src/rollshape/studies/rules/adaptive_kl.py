@@ -30,7 +30,10 @@ def adaptive_kl_needs_large_minibatches(claim: str, task: Task) -> ClaimVerdict:
     sizes = sorted(fixed.keys() & adaptive.keys())
     if not sizes:
         return no_finished_runs(claim, [task])
-    signs = {size: compare_pairs(areas, [fixed[size], adaptive[size]])[0].sign for size in sizes}
+    pairs = {
+        (pair.first, pair.second): pair.sign for pair in compare_pairs(areas, [*fixed.values(), *adaptive.values()])
+    }
+    signs = {size: pairs[fixed[size], adaptive[size]] for size in sizes}
     effects: list[Effect] = []
     for size in sizes:
         effects += measure_effect(areas, fixed[size], adaptive[size], AREA)
