@@ -50,10 +50,10 @@ def claims() -> str:
 
 def _overview() -> str:
     verdicts = ("confirmed", "refuted", "mixed", "not settled")
-    rows = [f"| claim | {' | '.join(verdicts)} |", "|---" * (len(verdicts) + 1) + "|"]
+    rows = [f"| claim | {' | '.join((*verdicts, NOT_TESTED))} |", "|---" * (len(verdicts) + 2) + "|"]
     for claim in CLAIMS.values():
         counts = Counter(result.verdict for result in claim.results)
-        cells = [str(counts[verdict]) if counts[verdict] else "" for verdict in verdicts]
+        cells = [*(str(counts[verdict]) if counts[verdict] else "" for verdict in verdicts), "" if counts else "✓"]
         rows.append(f"| [{claim.id}](#{claim.id}): {claim.sentence} | {' | '.join(cells)} |")
     return "Number of results with each verdict; a task can have several.\n\n" + "\n".join(rows)
 
