@@ -36,7 +36,8 @@ def adaptive_kl_needs_large_minibatches(claim: str, task: Task) -> ClaimVerdict:
     signs = {size: pairs[fixed[size], adaptive[size]] for size in sizes}
     effects: list[Effect] = []
     for size in sizes:
-        effects += measure_effect(areas, fixed[size], adaptive[size], AREA)
+        contrast = f"minibatch_size {size:,}: adaptive minus fixed"
+        effects += measure_effect(areas, fixed[size], adaptive[size], AREA, contrast)
     return ClaimVerdict(
         claim,
         _answer(list(signs.values())),

@@ -56,11 +56,14 @@ def difference(scores: Mapping[str, Floats], pair: Pair) -> float:
     return float(center(scores[pair.second]) - center(scores[pair.first]))
 
 
-def measure_effect(scores: Mapping[str, Floats], first: str, second: str, measure: str) -> tuple[Effect, ...]:
+def measure_effect(
+    scores: Mapping[str, Floats], first: str, second: str, measure: str, contrast: str = ""
+) -> tuple[Effect, ...]:
     """Return the center of `second` minus that of `first`; nothing if one of them has no score."""
     if first == second or first not in scores or second not in scores:
         return ()
-    return (Effect(f"{second} minus {first}", measure, difference_of_centers(scores[first], scores[second])),)
+    size = difference_of_centers(scores[first], scores[second])
+    return (Effect(contrast or f"{second} minus {first}", measure, size),)
 
 
 def combine_answers(answers: Sequence[Answer]) -> Answer:

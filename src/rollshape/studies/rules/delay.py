@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rollshape.studies.rules.base import Answer, ClaimVerdict, Effect, rule
@@ -71,10 +70,7 @@ def _compare_short(areas: dict[str, Floats], short: list[str], delay: int) -> li
     best, other = best_label(areas, short), best_label(areas, [label for label in areas if label not in short])
     if best is None or other is None:
         return []
-    return [
-        replace(effect, contrast=f"delay {delay}: {effect.contrast}")
-        for effect in measure_effect(areas, other, best, AREA)
-    ]
+    return list(measure_effect(areas, other, best, AREA, f"delay {delay}: {best} minus {other}"))
 
 
 def _answer(settled: bool, short_is_tied: bool, short_is_best: bool) -> Answer:

@@ -47,7 +47,8 @@ def sqrt_learning_rate_is_best(claim: str, task: Task) -> ClaimVerdict:
         rates = ", ".join(f"{name} {summarize(areas[labels[name]])}" for name in names)
         reasons.append(f"minibatch_size {size:,}: {rates}; √ is {comparison}.")
         for name in signs:
-            effects += measure_effect(areas, labels[name], labels["√"], AREA)
+            contrast = f"minibatch_size {size:,}: √ minus {name} learning rate"
+            effects += measure_effect(areas, labels[name], labels["√"], AREA, contrast)
     return ClaimVerdict(
         claim,
         combine_answers(list(answers.values())),
