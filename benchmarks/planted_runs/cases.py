@@ -27,6 +27,7 @@ class Case:
     gamma: float = 0.99
     entropy_coef: float = 0.0
     value_coef: float = 0.5
+    clip_range: float = 0.2
     reward_scale: float = 1.0
     observation_scale: tuple[float, ...] = ()
     is_staggered: bool = True

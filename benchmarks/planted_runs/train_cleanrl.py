@@ -73,7 +73,7 @@ def train(case: Case, seed: int, out: Path) -> None:
         anneal_lr=False,
         gamma=case.gamma,
         gae_lambda=0.95,
-        clip_coef=0.2,
+        clip_coef=case.clip_range,
         ent_coef=case.entropy_coef,
         vf_coef=case.value_coef,
         max_grad_norm=0.5,
@@ -133,7 +133,7 @@ def update(
             ratio = (newlogprob - b_logprobs[mb_inds]).exp()
             weights = b_advantages[mb_inds]
             weights = (weights - weights.mean()) / (weights.std() + 1e-8)
-            pg_loss = torch.max(-weights * ratio, -weights * ratio.clamp(0.8, 1.2)).mean()
+            pg_loss = torch.max(-weights * ratio, -weights * ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)).mean()
             v_loss = 0.5 * ((newvalue.flatten() - b_returns[mb_inds]) ** 2).mean()
             loss = pg_loss - args.ent_coef * entropy.mean() + args.vf_coef * v_loss
             optimizer.zero_grad()

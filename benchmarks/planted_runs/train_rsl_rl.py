@@ -60,6 +60,7 @@ def train(case: Case, seed: int, out: Path) -> None:
             "lam": 0.95,
             "entropy_coef": case.entropy_coef,
             "value_loss_coef": case.value_coef,
+            "clip_param": case.clip_range,
             "max_grad_norm": 0.5,
         },
     }

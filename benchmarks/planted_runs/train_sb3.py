@@ -72,6 +72,7 @@ def train(case: Case, seed: int, out: Path) -> None:
         gamma=case.gamma,
         ent_coef=case.entropy_coef,
         vf_coef=case.value_coef,
+        clip_range=case.clip_range,
         seed=seed,
         device="cpu",
     )

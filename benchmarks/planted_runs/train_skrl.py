@@ -59,6 +59,7 @@ def train(case: Case, seed: int, out: Path) -> None:
             "discount_factor": case.gamma,
             "entropy_loss_scale": case.entropy_coef,
             "value_loss_scale": case.value_coef,
+            "ratio_clip": case.clip_range,
             "experiment": {"directory": scratch, "write_interval": 0, "checkpoint_interval": 0},
         }
         config = {

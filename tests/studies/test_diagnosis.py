@@ -265,6 +265,29 @@ def test_what_a_log_does_not_say_is_never_cleared(tmp_path: Path) -> None:
     assert document["trainer"]["name"] == "Stable-Baselines3"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "kl", "suspect", "change"),
+    [
+        (60, 0.3, "policy-lag", "n_epochs: 60 → 4"),
+        (10, 0.3, "learning-rate", "learning_rate: 0.009 → 0.0009"),
+        (10, 0.06, "policy-lag", "n_epochs: 10 → 2"),
+        (10, 0.02, None, ""),
+    ],
+)
+def test_the_last_epochs_kl_is_enough(
+    epochs: int, kl: float, suspect: str | None, change: str, tmp_path: Path
+) -> None:
+    """Stable-Baselines3 logs the KL of the last epoch only: the first epoch's is estimated, KL/epochs."""
+    last_only = [[*[None] * (epochs - 1), kl]] * 120
+    config = SB3 | {"n_epochs": epochs, "n_timesteps": 120 * 4 * 2048}
+    found = only(foreign_run(tmp_path / "run", "sb3", config, rows=120, approx_kl_epochs=last_only))
+    assert [finding.rule for finding in found.suspects] == ([suspect] if suspect else [])
+    assert {"policy-lag", "learning-rate"} <= {finding.rule for finding in (*found.suspects, *found.cleared)}
+    assert change in "".join(finding.fix for finding in found.suspects)
+    if suspect == "learning-rate":
+        assert f"estimated from that of the last of {epochs} epochs" in found.suspects[0].message
+
+
 CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "sb3": ("sb3", SB3, {}, "n_steps: 2048 → 512."),
     "cleanrl": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,20 +63,33 @@ def _better_runs_at(update: int, scores: Floats, others: Sequence[RunRecord]) ->
     return float(np.median(values)) if values else None
 
 
-def kl_of_epochs(run: RunRecord) -> tuple[float, float] | None:
-    """Return the median KL in the (first, last) epoch of an update; None without such columns.
+class EpochKl(NamedTuple):
+    """Median KL divergence in the first and in the last epoch of an update; `source` says how the first is known."""
 
-    A log that has one KL per update gives both; it is attributed to the first epoch if there are not unusually many.
+    first: float
+    last: float
+    source: str = ""
+
+
+def kl_of_epochs(run: RunRecord) -> EpochKl | None:
+    """Return the KL in the first and last epoch of an update; None without such columns.
+
+    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: a policy
+    that drifts moves KL ∝ E² away, one that is held back by clipping less. A log that has one KL per update, a mean over
+    its epochs, gives both; it is attributed to the first epoch if there are not unusually many.
     """
     first, last = run.at_epoch("approx_kl_epochs", 0), run.at_epoch("approx_kl_epochs", -1)
-    if first and last:
-        end = float(np.max(last[-3:]) if run.status == "diverged" else np.median(last))
-        return max(0.0, float(np.median(first))), max(0.0, end)
+    if last:
+        end = max(0.0, float(np.max(last[-3:]) if run.status == "diverged" else np.median(last)))
+        if first:
+            return EpochKl(max(0.0, float(np.median(first))), end)
+        epochs = run.plan.num_epochs
+        return EpochKl(end / epochs, end, f", estimated from that of the last of {epochs} epochs, which the log has")
     kl = run.median("approx_kl")
     if kl is None or any(row.epoch_metric("approx_kl_epochs") for row in run.rows):
         return None  # not logged, or not finite
     kl = max(0.0, kl)
-    return (kl if run.plan.num_epochs <= USUAL_EPOCHS else 0.0), kl
+    return EpochKl(kl if run.plan.num_epochs <= USUAL_EPOCHS else 0.0, kl)
 
 
 @check(
@@ -93,8 +106,8 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | No
         return Missing(("approx_kl",))
     last_ess = run.at_epoch("ratio_ess_epochs", -1) or run.values("ratio_ess")
     ess, clip = float(np.median(last_ess)) if last_ess else None, run.median("clip_fraction")
-    parts = [f"KL {kls[1]:.2g} (notable above {NOTABLE_KL})"]
-    strengths = [evidence(kls[1], NOTABLE_KL, 0.5)]
+    parts = [f"KL {kls.last:.2g} (notable above {NOTABLE_KL})"]
+    strengths = [evidence(kls.last, NOTABLE_KL, 0.5)]
     if ess is not None:
         parts.append(f"effective sample size of the ratios {ess:.0%} (below {NOTABLE_ESS:.0%})")
         strengths.append(evidence(ess, NOTABLE_ESS, 0.4))
@@ -110,7 +123,7 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | No
         if epochs > 1
         else Remedy({}, "Use fewer minibatches, or a lower learning rate."),
         {
-            "approx_kl": kls[1],
+            "approx_kl": kls.last,
             "ratio_ess": ess,
             "clip_fraction": clip,
             "threshold": {"approx_kl": NOTABLE_KL, "ratio_ess": NOTABLE_ESS, "clip_fraction": NOTABLE_CLIP},
@@ -136,7 +149,7 @@ def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Miss
         return Suspect(2.0, message, Remedy(_scaled(rate, 0.1), advice), {"learning_rate": rate})
     if steps <= 1:
         return None
-    first, kl = kls
+    first, kl = kls.first, kls.last
     move = math.sqrt(kl) / steps
     fast = evidence(first, NOTABLE_FIRST_KL, 0.1)
     slow = min(evidence(kl, NOTABLE_STALL, 1e-6), evidence(move, NOTABLE_SMALL_STEP, 1e-5))
@@ -144,8 +157,8 @@ def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Miss
     numbers = {"approx_kl": kl, "first_epoch_kl": first, "move": move, "learning_rate": rate, "threshold": threshold}
     if fast >= slow:
         message = (
-            f"The first epoch of an update moves the policy by KL {first:.2g} (notable above {NOTABLE_FIRST_KL})"
-            f"{at_rate}."
+            f"The first epoch of an update moves the policy by KL {first:.2g} (notable above {NOTABLE_FIRST_KL}"
+            f"{kls.source}){at_rate}."
         )
         return Suspect(fast, message, Remedy(_scaled(rate, 0.1)), numbers)
     factor = math.sqrt(run.plan.minibatch_size / _smallest_minibatch(run, others))
