@@ -52,8 +52,8 @@ SHORT_CARTPOLE = replace(CARTPOLE, num_epochs=2, gamma=0.99)  # enough gradient 
 SHORT_PENDULUM = replace(PENDULUM, num_epochs=4)
 CASES = (
     replace(SHORT_PENDULUM, name="learning rate × 30", suspect="learning-rate", learning_rate=3e-2),
-    replace(PENDULUM, name="too many epochs", suspect="policy-lag", num_minibatches=1, num_epochs=40,
-            learning_rate=3e-3, clip_range=10.0),
+    replace(PENDULUM, name="too many epochs", suspect="policy-lag", num_envs=32, num_minibatches=1,
+            num_epochs=30, learning_rate=3e-3, clip_range=10.0),
     replace(SHORT_PENDULUM, name="observations not normalized", suspect="observation-scale",
             observation_scale=(1.0, 1.0, 300.0)),
     replace(SHORT_CARTPOLE, name="minibatch above the noise scale", suspect="over-smooth", num_envs=256,

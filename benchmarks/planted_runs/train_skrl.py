@@ -57,6 +57,7 @@ def train(case: Case, seed: int, out: Path) -> None:
             "mini_batches": case.num_minibatches,
             "learning_rate": case.learning_rate,
             "discount_factor": case.gamma,
+            "time_limit_bootstrap": True,
             "entropy_loss_scale": case.entropy_coef,
             "value_loss_scale": case.value_coef,
             "ratio_clip": case.clip_range,
