@@ -28,6 +28,7 @@ class Case:
     entropy_coef: float = 0.0
     value_coef: float = 0.5
     clip_range: float = 0.2
+    is_annealed: bool = False  # the learning rate falls linearly to zero, where the library has such a schedule
     reward_scale: float = 1.0
     observation_scale: tuple[float, ...] = ()
     is_staggered: bool = True
@@ -45,10 +46,11 @@ class Case:
         return asdict(self)
 
 
-CARTPOLE = Case("healthy CartPole", None, "cartpole", 64, 32, 4, 4, 104, gamma=0.98)
+CARTPOLE = Case("healthy CartPole", None, "cartpole", 64, 32, 4, 4, 104, learning_rate=2e-3, gamma=0.98, is_annealed=True)
 PENDULUM = Case("healthy Pendulum", None, "pendulum", 64, 32, 4, 8, 104, gamma=0.9)
 HEALTHY = {case.task: case for case in (CARTPOLE, PENDULUM)}
-SHORT_CARTPOLE = replace(CARTPOLE, num_epochs=2, gamma=0.99)  # enough gradient steps to fail
+# Enough gradient steps to fail:
+SHORT_CARTPOLE = replace(CARTPOLE, num_epochs=2, learning_rate=1e-3, gamma=0.99, is_annealed=False)
 SHORT_PENDULUM = replace(PENDULUM, num_epochs=4)
 CASES = (
     replace(SHORT_PENDULUM, name="learning rate × 30", suspect="learning-rate", learning_rate=3e-2),

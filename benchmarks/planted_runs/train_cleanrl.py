@@ -70,7 +70,7 @@ def train(case: Case, seed: int, out: Path) -> None:
         update_epochs=case.num_epochs,
         total_timesteps=case.num_updates * case.num_envs * case.num_steps,
         learning_rate=case.learning_rate,
-        anneal_lr=False,
+        anneal_lr=case.is_annealed,
         gamma=case.gamma,
         gae_lambda=0.95,
         clip_coef=case.clip_range,
@@ -85,7 +85,10 @@ def train(case: Case, seed: int, out: Path) -> None:
     actions = torch.zeros(shape if envs.is_discrete else (*shape, envs.num_actions))
     logprobs, rewards, dones, values = (torch.zeros(shape) for _ in range(4))
     next_obs, next_done = torch.as_tensor(envs.observations()), torch.zeros(case.num_envs)
-    for _ in range(case.num_updates):
+    for iteration in range(1, case.num_updates + 1):
+        if args.anneal_lr:
+            frac = 1.0 - (iteration - 1.0) / case.num_updates
+            optimizer.param_groups[0]["lr"] = frac * args.learning_rate
         for step in range(case.num_steps):
             obs[step], dones[step] = next_obs, next_done
             with torch.no_grad():

@@ -61,8 +61,8 @@ def config(case: Case, seed: int, env_name: str, folder: str) -> dict[str, Any]:
         "clip_value": False, "num_actors": case.num_envs, "horizon_length": case.num_steps,
         "minibatch_size": case.minibatch_size, "mini_epochs": case.num_epochs, "max_epochs": case.num_updates,
         "learning_rate": case.learning_rate, "gamma": case.gamma, "tau": 0.95, "e_clip": case.clip_range,
-        "entropy_coef": case.entropy_coef, "critic_coef": 2 * case.value_coef, "bounds_loss_coef": None,
-        "grad_norm": 0.5, "truncate_grads": True, "lr_schedule": None, "ppo": True,
+        "entropy_coef": case.entropy_coef, "critic_coef": 2 * case.value_coef, "bounds_loss_coef": 0.0,
+        "grad_norm": 0.5, "truncate_grads": True, "lr_schedule": "linear" if case.is_annealed else None, "ppo": True,
     }  # fmt: skip
     network = {
         "name": "actor_critic",

@@ -54,7 +54,7 @@ def train(case: Case, seed: int, out: Path) -> None:
             "class_name": "PPO",
             "num_learning_epochs": case.num_epochs,
             "num_mini_batches": case.num_minibatches,
-            "learning_rate": case.learning_rate,
+            "learning_rate": case.learning_rate / (2 if case.is_annealed else 1),  # no schedule falls linearly
             "schedule": "fixed",
             "gamma": case.gamma,
             "lam": 0.95,
