@@ -65,6 +65,7 @@ def train(case: Case, seed: int, out: Path) -> None:
         }
         if case.is_annealed:
             steps = case.num_updates * case.num_epochs  # it makes a step per epoch
+            agent["learning_rate"] = case.learning_rate / 2  # its Adam has ε = 1e-8, not 1e-5: steps are larger
             agent["learning_rate_scheduler"] = torch.optim.lr_scheduler.LinearLR
             agent["learning_rate_scheduler_kwargs"] = {
                 "start_factor": 1.0, "end_factor": 0.01, "total_iters": steps,
