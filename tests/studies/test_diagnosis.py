@@ -278,9 +278,7 @@ def test_what_a_log_does_not_say_is_never_cleared(tmp_path: Path) -> None:
         (10, 0.02, None, ""),
     ],
 )
-def test_the_last_epochs_kl_is_enough(
-    epochs: int, kl: float, suspect: str | None, change: str, tmp_path: Path
-) -> None:
+def test_the_last_epochs_kl_is_enough(epochs: int, kl: float, suspect: str | None, change: str, tmp_path: Path) -> None:
     """Stable-Baselines3 logs the KL of the last epoch only: the first epoch's is estimated, KL/epochs."""
     last_only = [[*[None] * (epochs - 1), kl]] * 120
     config = SB3 | {"n_epochs": epochs, "n_timesteps": 120 * 4 * 2048}
@@ -334,7 +332,7 @@ def test_a_cause_outranks_its_consequences(tmp_path: Path) -> None:
 
 
 def test_steps_are_measured_while_the_policy_explores(tmp_path: Path) -> None:
-    """With a tiny standard deviation any step is a large KL, and with a saturated softmax a huge step is a small one."""
+    """With a tiny standard deviation any step is a large KL, with a saturated softmax a huge step is a small one."""
     shrinking = {"action_std": [1.0, 0.9, 0.8, 0.7, 0.5, 0.3, *[0.001] * 34]}
     steps = [[0.002, 0.006, 0.01, 0.012]] * 6 + [[2.0, 3.0, 4.0, 5.0]] * 34
     found = only(write_run(tmp_path / "collapse", approx_kl_epochs=steps, **shrinking))

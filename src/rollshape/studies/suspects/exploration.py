@@ -1,7 +1,7 @@
 """The check of exploration: an entropy, or a standard deviation of actions, that collapses before the run has learned.
 
-What other checks measure of the policy's steps, they measure while it explores: once the standard deviation is tiny, any
-step is a large KL divergence, and once a softmax is saturated, even a huge step is a small one.
+What other checks measure of the policy's steps, they measure while it explores: once the standard deviation is tiny,
+any step is a large KL divergence, and once a softmax is saturated, even a huge step is a small one.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ class EpochKl(NamedTuple):
 def kl_of_epochs(run: RunRecord) -> EpochKl | None:
     """Return the KL in the first and last epoch of an update, while the policy explores; None without such columns.
 
-    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: a policy
-    that drifts moves KL ∝ E² away, one that is held back by clipping less. A log that has one KL per update, a mean over
-    its epochs, gives both; it is attributed to the first epoch if there are not unusually many.
+    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: a
+    policy that drifts moves KL ∝ E² away, one that is held back by clipping less. A log that has one KL per update, a
+    mean over its epochs, gives both; it is attributed to the first epoch if there are not unusually many.
     """
     rows = exploring_rows(run)
     first, last = (run.at_epoch("approx_kl_epochs", epoch, rows) for epoch in (0, -1))
