@@ -272,7 +272,7 @@ def test_what_a_log_does_not_say_is_never_cleared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("epochs", "kl", "suspect", "change"),
     [
-        (60, 0.3, "policy-lag", "n_epochs: 60 → 4"),
+        (40, 1.4, "policy-lag", "n_epochs: 40 → 4"),
         (10, 0.3, "learning-rate", "learning_rate: 0.009 → 0.0009"),
         (10, 0.06, "policy-lag", "n_epochs: 10 → 2"),
         (10, 0.02, None, ""),

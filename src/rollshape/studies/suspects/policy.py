@@ -75,9 +75,9 @@ class EpochKl(NamedTuple):
 def kl_of_epochs(run: RunRecord) -> EpochKl | None:
     """Return the KL in the first and last epoch of an update, while the policy explores; None without such columns.
 
-    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: a
-    policy that drifts moves KL ∝ E² away, one that is held back by clipping less. A log that has one KL per update, a
-    mean over its epochs, gives both; it is attributed to the first epoch if there are not unusually many.
+    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: in
+    recorded runs with too high a learning rate KL ∝ E^0.9, in others it grows faster. A log that has one KL per update,
+    a mean over its epochs, gives both. Unusually many epochs explain either: nothing is attributed to the first then.
     """
     rows = exploring_rows(run)
     first, last = (run.at_epoch("approx_kl_epochs", epoch, rows) for epoch in (0, -1))
@@ -86,7 +86,8 @@ def kl_of_epochs(run: RunRecord) -> EpochKl | None:
         if first:
             return EpochKl(max(0.0, float(np.median(first))), end)
         epochs = run.plan.num_epochs
-        return EpochKl(end / epochs, end, f", estimated from that of the last of {epochs} epochs, which the log has")
+        source = f", estimated from that of the last of {epochs} epochs, which the log has"
+        return EpochKl(end / epochs if epochs <= USUAL_EPOCHS else 0.0, end, source)
     kl = run.median("approx_kl", rows)
     if kl is None or any(row.epoch_metric("approx_kl_epochs") for row in run.rows):
         return None  # not logged, or not finite
