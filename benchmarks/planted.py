@@ -44,7 +44,7 @@ class Outcome:
     verdict: str
     is_bad: bool
     suspects: list[str]
-    progress: float | None  # share of the healthy run's; None without one
+    progress: float | None  # share of the healthy run's; None for a healthy run, or if that has not risen
 
     @property
     def is_harmed(self) -> bool:
@@ -83,18 +83,21 @@ def train(args: argparse.Namespace) -> None:
 
 
 def outcomes(out: Path) -> Iterator[Outcome]:
-    """Diagnose every run that exists, each one alone."""
+    """Diagnose every run that exists, each one alone; a planted one only beside its healthy run."""
     from rollshape.studies.diagnosis import diagnose
 
     for library in LIBRARIES:
         for case in CASES:
             paths = sorted((out / library).glob(f"{case.name}-[0-9]"))
             for path in (path for path in paths if is_complete(path, case)):
-                [found] = diagnose(path)
-                suspects = [finding.rule for finding in found.suspects]
                 seed = int(path.name.rpartition("-")[2])
                 control = run_directory(out, library, HEALTHY[case.task], seed)
-                share = progress(path, control, case.reward_scale) if case.suspect and control.exists() else None
+                if not is_complete(control, HEALTHY[case.task]):
+                    print(f"{path} is left out: its healthy run is not complete.")
+                    continue
+                [found] = diagnose(path)
+                suspects = [finding.rule for finding in found.suspects]
+                share = progress(path, control, case.reward_scale) if case.suspect else None
                 yield Outcome(library, case, seed, found.verdict.name, found.verdict.is_bad, suspects, share)
 
 
@@ -157,6 +160,8 @@ def score(args: argparse.Namespace) -> None:
         "scoring": [outcome for outcome in found if outcome.seed != TUNING_SEED],
     }
     for name, half in halves.items():
+        if not half:
+            continue
         document[name] = rates(half)
         counted = [outcome for outcome in half if outcome.case.suspect is None or outcome.is_harmed]
         print(f"\n{name}: {document[name]}\n\n{markdown(counted)}")
