@@ -46,11 +46,11 @@ class Case:
         return asdict(self)
 
 
-CARTPOLE = Case("healthy CartPole", None, "cartpole", 64, 32, 4, 4, 104, learning_rate=2e-3, is_annealed=True)
+CARTPOLE = Case("healthy CartPole", None, "cartpole", 64, 32, 8, 8, 104, is_annealed=True)
 PENDULUM = Case("healthy Pendulum", None, "pendulum", 64, 32, 4, 8, 104, gamma=0.9)
 HEALTHY = {case.task: case for case in (CARTPOLE, PENDULUM)}
 # Enough gradient steps to fail:
-SHORT_CARTPOLE = replace(CARTPOLE, num_epochs=2, learning_rate=1e-3, is_annealed=False)
+SHORT_CARTPOLE = replace(CARTPOLE, num_minibatches=4, num_epochs=2, is_annealed=False)
 SHORT_PENDULUM = replace(PENDULUM, num_epochs=4)
 CASES = (
     replace(SHORT_PENDULUM, name="learning rate × 30", suspect="learning-rate", learning_rate=3e-2),
