@@ -70,10 +70,10 @@ def train(case: Case, seed: int, out: Path) -> None:
         update_epochs=case.num_epochs,
         total_timesteps=case.num_updates * case.num_envs * case.num_steps,
         learning_rate=case.learning_rate,
-        anneal_lr=False,
+        anneal_lr=case.is_annealed,
         gamma=case.gamma,
         gae_lambda=0.95,
-        clip_coef=0.2,
+        clip_coef=case.clip_range,
         ent_coef=case.entropy_coef,
         vf_coef=case.value_coef,
         max_grad_norm=0.5,
@@ -85,7 +85,10 @@ def train(case: Case, seed: int, out: Path) -> None:
     actions = torch.zeros(shape if envs.is_discrete else (*shape, envs.num_actions))
     logprobs, rewards, dones, values = (torch.zeros(shape) for _ in range(4))
     next_obs, next_done = torch.as_tensor(envs.observations()), torch.zeros(case.num_envs)
-    for _ in range(case.num_updates):
+    for iteration in range(1, case.num_updates + 1):
+        if args.anneal_lr:
+            frac = 1.0 - (iteration - 1.0) / case.num_updates
+            optimizer.param_groups[0]["lr"] = frac * args.learning_rate
         for step in range(case.num_steps):
             obs[step], dones[step] = next_obs, next_done
             with torch.no_grad():
@@ -133,7 +136,7 @@ def update(
             ratio = (newlogprob - b_logprobs[mb_inds]).exp()
             weights = b_advantages[mb_inds]
             weights = (weights - weights.mean()) / (weights.std() + 1e-8)
-            pg_loss = torch.max(-weights * ratio, -weights * ratio.clamp(0.8, 1.2)).mean()
+            pg_loss = torch.max(-weights * ratio, -weights * ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)).mean()
             v_loss = 0.5 * ((newvalue.flatten() - b_returns[mb_inds]) ** 2).mean()
             loss = pg_loss - args.ent_coef * entropy.mean() + args.vf_coef * v_loss
             optimizer.zero_grad()

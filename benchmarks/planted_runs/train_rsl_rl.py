@@ -54,12 +54,13 @@ def train(case: Case, seed: int, out: Path) -> None:
             "class_name": "PPO",
             "num_learning_epochs": case.num_epochs,
             "num_mini_batches": case.num_minibatches,
-            "learning_rate": case.learning_rate,
+            "learning_rate": case.learning_rate / (2 if case.is_annealed else 1),  # no schedule falls linearly
             "schedule": "fixed",
             "gamma": case.gamma,
             "lam": 0.95,
             "entropy_coef": case.entropy_coef,
             "value_loss_coef": case.value_coef,
+            "clip_param": case.clip_range,
             "max_grad_norm": 0.5,
         },
     }

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from planted_runs.cases import MEASURE_EVERY, Case
@@ -68,10 +69,11 @@ def train(case: Case, seed: int, out: Path) -> None:
         n_steps=case.num_steps,
         batch_size=case.minibatch_size,
         n_epochs=case.num_epochs,
-        learning_rate=case.learning_rate,
+        learning_rate=LinearSchedule(case.learning_rate, 0.0, 1.0) if case.is_annealed else case.learning_rate,
         gamma=case.gamma,
         ent_coef=case.entropy_coef,
         vf_coef=case.value_coef,
+        clip_range=case.clip_range,
         seed=seed,
         device="cpu",
     )

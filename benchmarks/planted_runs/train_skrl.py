@@ -50,17 +50,26 @@ def train(case: Case, seed: int, out: Path) -> None:
     env = wrap_env(TaskEnv(case, seed), "gymnasium", verbose=False)
     policy = "CategoricalMixin" if TASKS[case.task].is_discrete else "GaussianMixin"
     with tempfile.TemporaryDirectory() as scratch:
-        agent = {
+        agent: dict[str, Any] = {
             "class": "PPO",
             "rollouts": case.num_steps,
             "learning_epochs": case.num_epochs,
             "mini_batches": case.num_minibatches,
             "learning_rate": case.learning_rate,
             "discount_factor": case.gamma,
+            "time_limit_bootstrap": True,
             "entropy_loss_scale": case.entropy_coef,
             "value_loss_scale": case.value_coef,
+            "ratio_clip": case.clip_range,
             "experiment": {"directory": scratch, "write_interval": 0, "checkpoint_interval": 0},
         }
+        if case.is_annealed:
+            steps = case.num_updates * case.num_epochs  # it makes a step per epoch
+            agent["learning_rate"] = case.learning_rate / 2  # its Adam has ε = 1e-8, not 1e-5: steps are larger
+            agent["learning_rate_scheduler"] = torch.optim.lr_scheduler.LinearLR
+            agent["learning_rate_scheduler_kwargs"] = {
+                "start_factor": 1.0, "end_factor": 0.01, "total_iters": steps,
+            }  # fmt: skip
         config = {
             "seed": seed,
             "models": {

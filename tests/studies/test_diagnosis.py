@@ -27,7 +27,7 @@ from rollshape.training.rundir import RunDirectory
 from rollshape.training.spec import Spec
 
 SPEC = Spec(env="Pendulum-v1", num_envs=64, num_steps=64, num_minibatches=8, total_timesteps=64 * 64 * 200)
-COLUMNS_BY_ROW = ("action_std",)
+COLUMNS_BY_ROW = ("action_std", "approx_kl_epochs")
 
 
 def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "done", **metrics: Any) -> Path:
@@ -49,10 +49,14 @@ def write_run(path: Path, spec: Spec = SPEC, rise: float = 0.0, status: str = "d
                 "reset_phase_entropy": 0.95, "approx_kl_epochs": [0.002, 0.006, 0.01, 0.012],
                 "ratio_ess_epochs": [0.99, 0.98, 0.97, 0.97], "explained_variance": 0.8, "learning_rate": 3e-4,
                 "success_rate": None, "rollout_s": None, "update_s": None, "sps": 100_000,
-                **{name: value[row] if name in COLUMNS_BY_ROW else value for name, value in metrics.items()},
+                **{name: value[row] if _is_by_row(name, value) else value for name, value in metrics.items()},
             }
         )  # fmt: skip
     return path
+
+
+def _is_by_row(name: str, value: Any) -> bool:
+    return name in COLUMNS_BY_ROW and len(value) == 40
 
 
 def only(path: Path, **more: Any) -> Diagnosis:
@@ -265,6 +269,27 @@ def test_what_a_log_does_not_say_is_never_cleared(tmp_path: Path) -> None:
     assert document["trainer"]["name"] == "Stable-Baselines3"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "kl", "suspect", "change"),
+    [
+        (40, 1.4, "policy-lag", "n_epochs: 40 → 4"),
+        (10, 0.3, "learning-rate", "learning_rate: 0.009 → 0.0009"),
+        (10, 0.06, "policy-lag", "n_epochs: 10 → 2"),
+        (10, 0.02, None, ""),
+    ],
+)
+def test_the_last_epochs_kl_is_enough(epochs: int, kl: float, suspect: str | None, change: str, tmp_path: Path) -> None:
+    """Stable-Baselines3 logs the KL of the last epoch only: the first epoch's is estimated, KL/epochs."""
+    last_only = [[*[None] * (epochs - 1), kl]] * 120
+    config = SB3 | {"n_epochs": epochs, "n_timesteps": 120 * 4 * 2048}
+    found = only(foreign_run(tmp_path / "run", "sb3", config, rows=120, approx_kl_epochs=last_only))
+    assert [finding.rule for finding in found.suspects] == ([suspect] if suspect else [])
+    assert {"policy-lag", "learning-rate"} <= {finding.rule for finding in (*found.suspects, *found.cleared)}
+    assert change in "".join(finding.fix for finding in found.suspects)
+    if suspect == "learning-rate":
+        assert f"estimated from that of the last of {epochs} epochs" in found.suspects[0].message
+
+
 CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "sb3": ("sb3", SB3, {}, "n_steps: 2048 → 512."),
     "cleanrl": (
@@ -304,6 +329,18 @@ def test_a_cause_outranks_its_consequences(tmp_path: Path) -> None:
                            approx_kl_epochs=[0.0, 1e-8, 1e-8, 2e-8]))  # fmt: skip
     assert found.suspects[0].rule == "reward-scale"
     assert "learning-rate" in {finding.rule for finding in found.cleared}
+
+
+def test_steps_are_measured_while_the_policy_explores(tmp_path: Path) -> None:
+    """With a tiny standard deviation any step is a large KL, with a saturated softmax a huge step is a small one."""
+    shrinking = {"action_std": [1.0, 0.9, 0.8, 0.7, 0.5, 0.3, *[0.001] * 34]}
+    steps = [[0.002, 0.006, 0.01, 0.012]] * 6 + [[2.0, 3.0, 4.0, 5.0]] * 34
+    found = only(write_run(tmp_path / "collapse", approx_kl_epochs=steps, **shrinking))
+    assert [finding.rule for finding in found.suspects] == ["entropy-collapse"]
+    saturated = foreign_run(tmp_path / "rate", "sb3", SB3 | {"n_timesteps": 120 * 8192}, rows=120,
+                            approx_kl_epochs=[[0.3] * 10] * 6 + [[0.001] * 10] * 114,
+                            entropy=[0.69] * 6 + [0.01] * 114)  # fmt: skip
+    assert only(saturated).suspects[0].rule == "learning-rate"
 
 
 def test_losses_that_end_before_the_run_are_not_finite(tmp_path: Path) -> None:

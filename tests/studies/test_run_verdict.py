@@ -60,6 +60,17 @@ def test_a_plateau_is_bad_only_below_something() -> None:
     assert verdict(flat, best_other=400.0).is_bad
 
 
+def test_a_plateau_close_to_the_target_is_no_failure() -> None:
+    def plateau(level: float, noise: float) -> RunVerdict:
+        return verdict(20 + (level - 20) * np.minimum(1, 3 * X), noise, target=475.0)
+
+    near, below = plateau(440, 5.0), plateau(400, 5.0)
+    assert near.name == below.name == "plateaued"
+    assert not near.is_bad  # 92 % of the way
+    assert below.is_bad  # 84 %
+    assert not plateau(400, 50.0).is_bad  # within the error of its scores
+
+
 @pytest.mark.parametrize("n", [6, 20, 100])
 def test_chance_alone_is_seldom_called_learning(n: int) -> None:
     found = [verdict(np.full(n, 20.0), seed=seed).name for seed in range(300)]

@@ -158,12 +158,14 @@ def _subject(alg: Any, rollout: RecordedRollout) -> Subject:
         alg.actor(chosen, stochastic_output=True)
         return alg.actor.get_output_log_prob(actions[index]), alg.critic(chosen).flatten()
 
+    # Gradients of actor and critic are clipped separately: the value loss reaches the policy in shared layers only.
+    is_shared = bool({id(p) for p in alg.actor.parameters()} & {id(p) for p in alg.critic.parameters()})
     return Subject(
         module=nn.ModuleList([alg.actor, alg.critic]),
         evaluate=evaluate,
         log_probs=to_floats(storage.actions_log_prob, rollout.rewards.shape),
         gamma_lambda=alg.gamma * alg.lam,
         centered=True,
-        value_targets=rollout.returns,
+        value_targets=rollout.returns if is_shared else None,
         value_coef=alg.value_loss_coef,
     )

@@ -85,9 +85,9 @@ class RunRecord:
         """Return the median of a metric over the last of so many equal parts of the run."""
         return self.median(name, slice((parts - 1) * len(self.rows) // parts, None))
 
-    def at_epoch(self, name: str, epoch: int) -> list[float]:
+    def at_epoch(self, name: str, epoch: int, rows: slice = slice(None)) -> list[float]:
         """Return a per-epoch metric along the run, at one epoch of every row."""
-        values = [row.epoch_metric(name)[epoch] for row in self.rows if row.epoch_metric(name)]
+        values = [row.epoch_metric(name)[epoch] for row in self.rows[rows] if row.epoch_metric(name)]
         return [value for value in values if value is not None]
 
     def measured_probes(self) -> list[Probe]:

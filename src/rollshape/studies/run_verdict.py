@@ -29,6 +29,7 @@ NEAR_TARGET = 0.95  # share of the way to the target from which on the interval 
 CLEAR_GAIN, MIN_GAIN = 0.25, 0.1  # share of the rise that the second half adds; the latter only if it is significant
 MIN_LATE_GAIN = 0.04  # share of the rise that the last third adds
 CLOSE_TO_BEST = 0.9  # share of the rise to the best of comparable runs that counts as learned
+CLOSE_TO_REFERENCE = 0.9  # share of the way to the target or a better run from which on a plateau is no failure
 NEARLY_SOLVED = 0.8  # of the way to the target: a best run that did not get there is no reference
 
 
@@ -42,7 +43,7 @@ class RunVerdict:
 
     @property
     def is_bad(self) -> bool:
-        """Whether the run failed: a plateau is a failure only below a target or a better run."""
+        """Whether the run failed: a plateau is a failure only clearly below a target or a better run."""
         if self.name == "plateaued":
             return self.numbers.get("reference") is not None
         return self.name in ("never learned", "collapsed", "diverged")
@@ -91,7 +92,7 @@ def classify_run(
     name, reason = _classify(levels, target, best_other)
     if name == "plateaued":
         references = [value for value in (target, best_other) if value is not None]
-        numbers["reference"] = max(references, default=None)
+        numbers["reference"] = max((value for value in references if _is_clearly_below(levels, value)), default=None)
     return RunVerdict(name, f"return from {levels.start:.4g} to {levels.end:.4g}{reason}", numbers)
 
 
@@ -134,6 +135,11 @@ def _is_at(levels: Levels, target: float) -> bool:
     """Return whether the end is at the target, or so close that its 95 % interval contains it."""
     is_near = levels.end >= levels.start + NEAR_TARGET * (target - levels.start)
     return levels.end >= target or (is_near and levels.end + 1.96 * levels.level_error >= target)
+
+
+def _is_clearly_below(levels: Levels, reference: float) -> bool:
+    """Return whether even the upper end of the end's 95 % interval is less than 90 % of the way to a reference."""
+    return levels.end + 1.96 * levels.level_error < levels.start + CLOSE_TO_REFERENCE * (reference - levels.start)
 
 
 def _is_rising(levels: Levels) -> bool:

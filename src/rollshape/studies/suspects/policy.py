@@ -1,10 +1,10 @@
-"""Checks of how far updates move the policy: too few updates, too many epochs, learning rate, entropy."""
+"""Checks of how far updates move the policy: too few updates, too many epochs, learning rate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from rollshape.studies.records import RunRecord
 from rollshape.studies.remedies import Remedy
 from rollshape.studies.run_verdict import read_scores
 from rollshape.studies.statistics import Floats
-from rollshape.studies.suspects.base import MAX_EVIDENCE, Missing, Suspect, check, evidence, missing
+from rollshape.studies.suspects.base import MAX_EVIDENCE, Missing, Suspect, check, evidence
+from rollshape.studies.suspects.exploration import exploring_rows
 
 NOTABLE_KL, NOTABLE_ESS, NOTABLE_CLIP = 0.05, 0.9, 0.3
 NOTABLE_FIRST_KL = 0.012  # in the first epoch of an update
@@ -63,20 +64,35 @@ def _better_runs_at(update: int, scores: Floats, others: Sequence[RunRecord]) ->
     return float(np.median(values)) if values else None
 
 
-def kl_of_epochs(run: RunRecord) -> tuple[float, float] | None:
-    """Return the median KL in the (first, last) epoch of an update; None without such columns.
+class EpochKl(NamedTuple):
+    """Median KL divergence in the first and in the last epoch of an update; `source` says how the first is known."""
 
-    A log that has one KL per update gives both; it is attributed to the first epoch if there are not unusually many.
+    first: float
+    last: float
+    source: str = ""
+
+
+def kl_of_epochs(run: RunRecord) -> EpochKl | None:
+    """Return the KL in the first and last epoch of an update, while the policy explores; None without such columns.
+
+    Stable-Baselines3 and CleanRL log that of the last of E epochs only. Then KL/E is the estimate of the first: in
+    recorded runs with too high a learning rate KL ∝ E^0.9, in others it grows faster. A log that has one KL per update,
+    a mean over its epochs, gives both. Unusually many epochs explain either: nothing is attributed to the first then.
     """
-    first, last = run.at_epoch("approx_kl_epochs", 0), run.at_epoch("approx_kl_epochs", -1)
-    if first and last:
-        end = float(np.max(last[-3:]) if run.status == "diverged" else np.median(last))
-        return max(0.0, float(np.median(first))), max(0.0, end)
-    kl = run.median("approx_kl")
+    rows = exploring_rows(run)
+    first, last = (run.at_epoch("approx_kl_epochs", epoch, rows) for epoch in (0, -1))
+    if last:
+        end = max(0.0, float(np.max(last[-3:]) if run.status == "diverged" else np.median(last)))
+        if first:
+            return EpochKl(max(0.0, float(np.median(first))), end)
+        epochs = run.plan.num_epochs
+        source = f", estimated from that of the last of {epochs} epochs, which the log has"
+        return EpochKl(end / epochs if epochs <= USUAL_EPOCHS else 0.0, end, source)
+    kl = run.median("approx_kl", rows)
     if kl is None or any(row.epoch_metric("approx_kl_epochs") for row in run.rows):
         return None  # not logged, or not finite
     kl = max(0.0, kl)
-    return (kl if run.plan.num_epochs <= USUAL_EPOCHS else 0.0), kl
+    return EpochKl(kl if run.plan.num_epochs <= USUAL_EPOCHS else 0.0, kl)
 
 
 @check(
@@ -91,10 +107,11 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | No
     kls = kl_of_epochs(run)
     if kls is None:
         return Missing(("approx_kl",))
-    last_ess = run.at_epoch("ratio_ess_epochs", -1) or run.values("ratio_ess")
-    ess, clip = float(np.median(last_ess)) if last_ess else None, run.median("clip_fraction")
-    parts = [f"KL {kls[1]:.2g} (notable above {NOTABLE_KL})"]
-    strengths = [evidence(kls[1], NOTABLE_KL, 0.5)]
+    rows = exploring_rows(run)
+    last_ess = run.at_epoch("ratio_ess_epochs", -1, rows) or run.values("ratio_ess", rows)
+    ess, clip = float(np.median(last_ess)) if last_ess else None, run.median("clip_fraction", rows)
+    parts = [f"KL {kls.last:.2g} (notable above {NOTABLE_KL})"]
+    strengths = [evidence(kls.last, NOTABLE_KL, 0.5)]
     if ess is not None:
         parts.append(f"effective sample size of the ratios {ess:.0%} (below {NOTABLE_ESS:.0%})")
         strengths.append(evidence(ess, NOTABLE_ESS, 0.4))
@@ -110,7 +127,7 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | No
         if epochs > 1
         else Remedy({}, "Use fewer minibatches, or a lower learning rate."),
         {
-            "approx_kl": kls[1],
+            "approx_kl": kls.last,
             "ratio_ess": ess,
             "clip_fraction": clip,
             "threshold": {"approx_kl": NOTABLE_KL, "ratio_ess": NOTABLE_ESS, "clip_fraction": NOTABLE_CLIP},
@@ -121,7 +138,7 @@ def policy_lag(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | No
 @check(
     "learning-rate",
     "Hilton et al. 2021 (√ rule for Adam); the KL that PPO implementations steer to, 0.01 to 0.05",
-    follows={"reward-scale": 2.0, "value-dominates": 1.0},
+    follows={"reward-scale": 2.0, "value-dominates": 2.0},
 )
 def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Missing | None:
     """Measure the KL of an update's first epoch (too large a step), of the update and per gradient step (too small)."""
@@ -136,7 +153,7 @@ def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Miss
         return Suspect(2.0, message, Remedy(_scaled(rate, 0.1), advice), {"learning_rate": rate})
     if steps <= 1:
         return None
-    first, kl = kls
+    first, kl = kls.first, kls.last
     move = math.sqrt(kl) / steps
     fast = evidence(first, NOTABLE_FIRST_KL, 0.1)
     slow = min(evidence(kl, NOTABLE_STALL, 1e-6), evidence(move, NOTABLE_SMALL_STEP, 1e-5))
@@ -144,8 +161,8 @@ def learning_rate(run: RunRecord, others: Sequence[RunRecord]) -> Suspect | Miss
     numbers = {"approx_kl": kl, "first_epoch_kl": first, "move": move, "learning_rate": rate, "threshold": threshold}
     if fast >= slow:
         message = (
-            f"The first epoch of an update moves the policy by KL {first:.2g} (notable above {NOTABLE_FIRST_KL})"
-            f"{at_rate}."
+            f"The first epoch of an update moves the policy by KL {first:.2g} (notable above {NOTABLE_FIRST_KL}"
+            f"{kls.source}){at_rate}."
         )
         return Suspect(fast, message, Remedy(_scaled(rate, 0.1)), numbers)
     factor = math.sqrt(run.plan.minibatch_size / _smallest_minibatch(run, others))
@@ -170,46 +187,3 @@ def _smallest_minibatch(run: RunRecord, others: Sequence[RunRecord]) -> int:
     """Return the smallest minibatch size of the runs with the same learning rate."""
     same = [other for other in others if other.spec.learning_rate == run.spec.learning_rate]
     return min(record.plan.minibatch_size for record in (run, *same))
-
-
-NOTABLE_ENTROPY, NOTABLE_STD = 0.25, 0.2  # shares of the initial ones that are left before the middle of the run
-NOTABLE_DROP = 1.6  # nats: a fifth of the initial standard deviation, for one action dimension
-
-
-@check(
-    "entropy-collapse",
-    "premature convergence: Mnih et al. 2016 (entropy bonus)",
-    follows={"learning-rate": 1.0, "policy-lag": 0.5, "reward-scale": 0.5},
-)
-def entropy_collapse(run: RunRecord, _: Sequence[RunRecord]) -> Suspect | Missing | None:
-    """Compare the entropy between 20 % and 50 % of the run, or the standard deviation of actions, with the first."""
-    if (absent := missing(run, "entropy")) is not None:
-        return absent
-    middle = slice(len(run.rows) // 5, max(len(run.rows) // 2, len(run.rows) // 5 + 1))
-    deviations, entropies = run.values("action_std"), run.values("entropy")
-    later = run.median("action_std", middle)
-    threshold: dict[str, float]
-    if deviations and later is not None:
-        left, threshold = later / max(deviations[0], 1e-12), {"action_std": NOTABLE_STD}
-        strength, what = evidence(left, NOTABLE_STD, 0.02), "standard deviation of the actions"
-    else:
-        later = run.median("entropy", middle)
-        if later is None:
-            return Missing(("entropy",))
-        if min(entropies) < 0:  # of a continuous distribution
-            left, threshold = math.exp(later - entropies[0]), {"entropy_drop": NOTABLE_DROP}
-            strength, what = evidence(left, math.exp(-NOTABLE_DROP), 0.02), "spread of the actions"
-        else:
-            left, threshold = later / max(entropies[0], 1e-12), {"entropy": NOTABLE_ENTROPY}
-            strength, what = evidence(left, NOTABLE_ENTROPY, 0.02), "entropy of the policy"
-    known = run.knows("entropy_coef") and run.spec.entropy_coef is not None
-    coefficient = run.spec.entropy_coef if known else None
-    is_usable = coefficient is not None and coefficient > 0
-    return Suspect(
-        min(1.5, strength),
-        f"Before the middle of the run, {left:.0%} of the initial {what} is left (notable below "
-        f"{next(iter(threshold.values())) if 'entropy_drop' not in threshold else NOTABLE_STD:.0%}): too little "
-        "exploration.",
-        Remedy({"entropy_coef": 5 * coefficient if is_usable and coefficient is not None else 0.01}),
-        {"left": left, "entropy_coef": coefficient, "threshold": threshold},
-    )
