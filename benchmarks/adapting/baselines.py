@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-
-from adapting.rules import FEWEST_ENVS, Shape, resize
 from racing.replay import Floats, Table, read_tables, rollshape_rule
 from racing.tasks import POINTS
+
+from adapting.rules import FEWEST_ENVS, Shape, resize
 
 REPLAYS, BUDGET = 200, 0.15
 
@@ -42,7 +42,7 @@ class Baseline:
 
     @property
     def start(self) -> Shape:
-        """The advised shape; with 8 environments and a shorter T where it has fewer, which the monitor cannot measure."""
+        """The advised shape; where it has fewer than 8 environments, one of the same rollout size that has 8."""
         advised = self.shape(self.advised)
         return advised if advised.num_envs >= FEWEST_ENVS else resize(advised, advised.rollout_size)
 

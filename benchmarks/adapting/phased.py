@@ -1,8 +1,8 @@
 """Runs in phases of equal timesteps, each with its own shape.
 
 At a change of shape the parameters, the state of the optimizer and the moments of the normalizers are kept. Running
-episodes go on: with fewer environments the first N are kept, with more the others start new episodes. Random keys follow
-from the seed and the number of the update, which goes on, so no key is used twice.
+episodes go on: with fewer environments the first N are kept, with more the others start new episodes. Random keys are
+functions of the seed and the number of the update, which is not reset, so no key is used twice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from racing.tasks import POINTS, Task
 
 from adapting.rules import RULES, SCHEDULES, Phase, Run, Shape, Signals
-from racing.tasks import POINTS, Task
 from rollshape.envs.functional import FunctionalEnv, start
 from rollshape.quick_jit import quick_options
 from rollshape.training import programs
@@ -72,7 +72,7 @@ class PhasedTrainer:
         state, is_finite = None, True
         every = self.task.total_timesteps // POINTS
         for index in range(NUM_PHASES):
-            driver = self.driver(self._choose(rule, first, phases, seed))
+            driver = self.driver(self._choose(rule, first, phases))
             state = self._begin(driver, seed) if state is None else _carry_over(driver, state, seed, index)
             metrics: list[UpdateMetrics] = []
             for point in range(POINTS * index // NUM_PHASES, POINTS * (index + 1) // NUM_PHASES):
@@ -110,11 +110,11 @@ class PhasedTrainer:
             num_shards=1, monitor_gradients=self.is_monitored, **task.settings,
         )  # fmt: skip
 
-    def _choose(self, rule: str, first: Shape, phases: list[Phase], seed: int) -> Shape:
+    def _choose(self, rule: str, first: Shape, phases: list[Phase]) -> Shape:
         if not phases and rule not in SCHEDULES:
             return first
         spec = self.spec(first)
-        return RULES[rule](Run(first, phases, NUM_PHASES, spec.gamma, spec.gae_lambda, seed))
+        return RULES[rule](Run(first, phases, NUM_PHASES, spec.gamma, spec.gae_lambda))
 
     def _begin(self, driver: Driver, seed: int) -> RunState:
         begin: Any = jax.jit(driver.initial_state, compiler_options=quick_options())

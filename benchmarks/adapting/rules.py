@@ -8,7 +8,6 @@ the fewest environments that the monitor can measure.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -56,7 +55,6 @@ class Run(NamedTuple):
     num_phases: int
     gamma: float
     gae_lambda: float
-    seed: int
 
 
 Rule = Callable[[Run], Shape]
@@ -117,16 +115,8 @@ def shrink(run: Run) -> Shape:
     return _scheduled(run, QUARTERS - 1 - len(run.phases) * QUARTERS // run.num_phases)
 
 
-def drift(run: Run) -> Shape:
-    """A rollout size that is halved, kept or doubled at random: the control of rules that measure."""
-    rng = np.random.default_rng([zlib.crc32(b"drift"), run.seed, len(run.phases)])
-    size = run.phases[-1].shape.rollout_size
-    return resize(run.start, _towards(size, size * 2.0 ** int(rng.integers(-1, 2))))
-
-
 RULES: dict[str, Rule] = {
-    "constant": constant, "split": split, "noise": noise, "divergence": divergence,
-    "grow": grow, "shrink": shrink, "drift": drift,
+    "constant": constant, "split": split, "noise": noise, "divergence": divergence, "grow": grow, "shrink": shrink,
 }  # fmt: skip
 SCHEDULES = ("grow", "shrink")  # which choose the first shape, too
 
