@@ -14,6 +14,7 @@ from adapting.baselines import Baseline, read_baseline
 from adapting.rules import Shape
 from rollshape.studies.statistics import student_quantile
 
+ROUNDING = 1e-4  # stored returns have five digits
 EQUAL = 0.01  # a rule is at least as good as a shape if its mean is at most this far below
 
 
@@ -25,6 +26,8 @@ class Difference(NamedTuple):
     high: float
 
     def __str__(self) -> str:
+        if max(abs(self.low), abs(self.high)) < ROUNDING:
+            return "0 (same runs)"
         return f"{100 * self.mean:+.1f} % [{100 * self.low:+.0f}, {100 * self.high:+.0f}]".replace("-", "−")
 
 
@@ -44,8 +47,8 @@ def print_tables(data: Path, tasks: Sequence[str], rules: Sequence[str]) -> None
     baselines = {name: read_baseline(name) for name in tasks if any(row["task"] == name for row in rows)}
     for name, baseline in baselines.items():
         print(describe(name, baseline))
-    for title, chosen in (("advised", "advised"), ("best", "best")):
-        print(f"\nDifference to the {title} fixed shape:\n")
+    for chosen in ("advised", "best"):
+        print(f"\nDifference to the {chosen} fixed shape:\n")
         print("| rule | " + " | ".join(baselines) + " | at least as good on |")
         print("|---" * (len(baselines) + 2) + "|")
         for rule in rules:
