@@ -28,7 +28,7 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         if max(abs(self.low), abs(self.high)) < ROUNDING:
             return "0 (same runs)"
-        return f"{100 * self.mean:+.1f} % [{100 * self.low:+.0f}, {100 * self.high:+.0f}]".replace("-", "−")
+        return f"{100 * self.mean:+.1f} % [{100 * self.low:+.1f}, {100 * self.high:+.1f}]".replace("-", "−")
 
 
 def difference(values: Any) -> Difference:
