@@ -17,7 +17,7 @@ from rollshape.geometry.rules.window import edge_weight
 
 FEWEST_ENVS, MOST_ENVS = 8, 512
 SHORTEST, LONGEST = 8, 512  # windows
-SMALLEST, LARGEST = 64, 4_096  # rollouts; the fixed shapes with 8,192 samples are the worst of every task
+SMALLEST, LARGEST = 64, 4_096  # rollouts; with the largest the budget of a task allows 40 updates
 QUARTERS = 4  # parts of a schedule, each with another size
 
 
