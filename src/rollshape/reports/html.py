@@ -24,13 +24,16 @@ def to_html(document: Document) -> str:
         for i, section in enumerate(document.sections)
     )
     answer = document.answer.replace(" ", "-")
+    use = "".join(f'<p class="use">{escape(line)}</p>' for line in document.recommendation)
+    commands = "".join(_block(Code(command)) for command in document.commands)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(document.title)}</title><style>{style}</style></head>
 <body><main><header><h1>{escape(document.title)}</h1>
-<div class="answer {escape(answer)}"><strong>{escape(document.headline)}</strong>
+<div class="answer {escape(answer)}">{use}{commands if use else ""}
+<strong>{escape(document.headline)}</strong>{commands if not use else ""}
 {"".join(f"<p>{escape(line)}</p>" for line in document.summary)}</div></header>
 <nav aria-label="Contents"><ol>{contents}</ol></nav>
 {sections}</main><script>{script}</script></body></html>

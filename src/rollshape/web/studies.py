@@ -9,6 +9,7 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.probes.result import Probe
 from rollshape.probes.rewards import RewardProbe
+from rollshape.reports.advice_section import recommend_in_sentences, recommended_commands
 from rollshape.reports.report_data import ReportData, read_report_data
 from rollshape.reports.summary import summarize_claims, write_headline
 from rollshape.studies.curves import ALIGNMENTS, common_grid, confidence_band
@@ -71,6 +72,8 @@ def _read_study(path: Path, name: str, state: StudyState) -> Document:
         "illegal": [point.to_dict() for point in state.illegal],
         "report": (path / "report.html").is_file(),
         "tasks": [],
+        "recommendation": [],
+        "commands": [],
         "headline": "",
         "summary": [],
         "answer": None,
@@ -81,6 +84,8 @@ def _read_study(path: Path, name: str, state: StudyState) -> Document:
         return document | {"waiting": error.message}
     return document | {
         "tasks": [_task(task) for task in data.tasks],
+        "recommendation": recommend_in_sentences(data),
+        "commands": recommended_commands(data),
         "headline": write_headline(data),
         "summary": summarize_claims(data),
         "answer": data.claims[0].answer if data.claims else None,
