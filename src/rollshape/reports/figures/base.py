@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -59,6 +60,17 @@ def _inline_svg(svg: str, name: str, titles: Mapping[str, str]) -> str:
         return f'<g id="{key}" class="series s{number}">{title}'
 
     return re.sub(rf'<g id="({re.escape(name)}-s(\d+)-[^"]*)">', mark_series, svg)
+
+
+def limit_to_values(axis: Any, values: Sequence[float]) -> None:
+    """Limit the y-axis to the values and half of their range around them: a wide interval must not flatten them."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite or min(finite) == max(finite):
+        return
+    low, high = min(finite), max(finite)
+    bottom, top = axis.get_ylim()
+    room = 0.5 * (high - low)
+    axis.set_ylim(max(bottom, low - room), min(top, high + room))
 
 
 def group_colors(task: Task) -> dict[str, str]:

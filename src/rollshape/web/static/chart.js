@@ -1,9 +1,9 @@
 // Charts as SVG: lines with bands, intervals, grids. Hover or use the arrow keys for values; drag or use + and − to zoom.
 
-import { compact, h, number, replace, s } from "./dom.js";
+import { compact, h, integer, number, replace, s } from "./dom.js";
 
 export const COLORS = ["var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)", "var(--c4)", "var(--c5)", "var(--c6)", "var(--c7)"];
-const MARGIN = { left: 58, right: 14, top: 10, bottom: 40 };
+const MARGIN = { left: 58, right: 20, top: 10, bottom: 40 };
 
 export function ticks(low, high, count = 5) {
   if (!(high > low)) return [low];
@@ -107,7 +107,7 @@ export function lineChart(options) {
     const place = (value) => (b === a ? (from + to) / 2 : from + ((map(value) - a) / (b - a)) * (to - from));
     place.invert = (pixel) => { const value = a + ((pixel - from) / (to - from)) * (b - a); return isLog ? 10 ** value : value; };
     place.limit = (value) => Math.min(high, Math.max(low, value));
-    place.ticks = positions ?? (isLog ? logTicks(low, high) : ticks(low, high, to > from ? Math.max(2, Math.floor((to - from) / 110)) : 5));
+    place.ticks = positions ?? (isLog ? logTicks(low, high) : ticks(low, high, to > from ? Math.max(2, Math.floor((to - from) / 75)) : 5));
     return place;
   }
 
@@ -124,7 +124,7 @@ export function lineChart(options) {
     return s("g", { class: "axes" },
       scales.y.ticks.map((value) => [s("line", { class: "gridline", x1: MARGIN.left, x2: width - MARGIN.right, y1: scales.y(value), y2: scales.y(value) }),
         s("text", { class: "axis", x: MARGIN.left - 8, y: scales.y(value) + 4, "text-anchor": "end" }, compact(value))]),
-      scales.x.ticks.map((value) => s("text", { class: "axis", x: scales.x(value), y: bottom + 17, "text-anchor": "middle" }, (options.xFormat ?? compact)(value))),
+      scales.x.ticks.map((value) => s("text", { class: "axis", x: scales.x(value), y: bottom + 17, "text-anchor": "middle" }, (options.xTicks ? integer : compact)(value))),
       s("line", { class: "baseline", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }),
       s("text", { class: "axis name", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 6, "text-anchor": "middle" }, options.xLabel),
       options.yLabel && s("text", { class: "axis name", x: 12, y: (bottom + MARGIN.top) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(bottom + MARGIN.top) / 2})` }, options.yLabel));
@@ -141,7 +141,7 @@ export function lineChart(options) {
     if (line.low && line.high && line.hasBand !== false) {
       const edge = (i, values) => `${scales.x(line.x[i]).toFixed(1)} ${scales.y(scales.y.limit(values[i])).toFixed(1)}`;
       const inside = line.x.map((_, i) => i).filter((i) => isNumber(line.low[i]) && isNumber(line.high[i]) && (!options.yLog || line.low[i] > 0));
-      if (inside.length > 1) drawn.push(s("path", { class: "band", fill: line.color, d: `M${inside.map((i) => edge(i, line.high)).join("L")}L${inside.toReversed().map((i) => edge(i, line.low)).join("L")}Z` }));
+      if (inside.length > 1) drawn.push(s("path", { class: "band", fill: line.color, opacity: Math.min(0.16, 0.4 / series.length), d: `M${inside.map((i) => edge(i, line.high)).join("L")}L${inside.toReversed().map((i) => edge(i, line.low)).join("L")}Z` }));
     }
     if (line.raw) { const raw = usable(line, line.raw); if (raw.length > 1) drawn.push(s("path", { class: "line raw", stroke: line.color, d: `M${raw.map((i) => at(line, i, line.raw)).join("L")}` })); }
     const points = usable(line, line.y);

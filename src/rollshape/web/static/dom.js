@@ -120,7 +120,7 @@ export function empty(title, text, command) {
 
 // A command to copy.
 export function commandBox(command) {
-  return h("div", { class: "code-box command" }, h("pre", { class: "code", tabindex: "0" }, command), copyButton(command));
+  return h("div", { class: "code-box command" }, h("pre", { class: "code", tabindex: "0" }, command.split(/(?= --)/).map((part) => [" ", h("span", {}, part.trim())])), copyButton(command));
 }
 
 export const plural = (count, noun) => `${integer(count)} ${noun}${count === 1 ? "" : "s"}`;

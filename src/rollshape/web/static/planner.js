@@ -10,7 +10,7 @@ const FULL_BATCH = new Set(["a2c", "reinforce"]);
 const NICE = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
   8192, 12288, 16384, 24576, 32768, 49152, 65536];
 const BUDGETS = [1, 2, 5].flatMap((digit) => [1e4, 1e5, 1e6, 1e7, 1e8, 1e9].map((power) => digit * power)).sort((a, b) => a - b);
-const COMMON = ["sb3", "cleanrl", "rl_games", "isaaclab:rl_games", "rsl_rl", "isaaclab:rsl_rl", "skrl", "rllib", "brax", "purejaxrl", "rollshape", "sb3:a2c"]; // tabs; the others are in a list
+const COMMON = ["sb3", "cleanrl", "rl_games", "isaaclab:rl_games", "rsl_rl", "isaaclab:rsl_rl", "skrl", "rllib", "brax", "purejaxrl", "rollshape"]; // tabs; the others are in a list
 const MEMORY = [["RAM", [8, 16, 32, 64, 128, 256]], ["VRAM", [8, 12, 16, 24, 48, 80]]];
 
 // name, label, help, slider positions, when it applies. Positions may depend on the state and the last answer.
@@ -442,7 +442,7 @@ async function drawTargets() {
   const names = await call("targets", { algo: state.algo });
   if (!root.contains(controls)) return;
   if (!names.some(({ name }) => name === target)) target = names[0]?.name ?? "";
-  const tabs = COMMON.map((name) => names.find((item) => item.name === name)).filter(Boolean);
+  const tabs = [...(state.algo === "a2c" ? ["sb3:a2c", "torchrl:a2c"] : []), ...COMMON].map((name) => names.find((item) => item.name === name)).filter(Boolean);
   if (!tabs.length) tabs.push(...names);
   const others = names.filter((item) => !tabs.includes(item)).sort((a, b) => a.library.localeCompare(b.library));
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Libraries" }, tabs.map(({ name, library }) =>

@@ -31,7 +31,7 @@ export function show(main, query) {
   view = {
     table: h("div", { class: "run-table", tabindex: 0, role: "group", "aria-label": "Runs" }), count: h("p", { class: "muted", role: "status" }),
     chart: lineChart({ label: "Learning curves", xLabel: "timesteps", yLabel: "", height: 320 }),
-    tools: h("div", { class: "toolbar" }), chartNote: h("p", { class: "muted" }), detail: h("div", { class: "results" }),
+    tools: h("div", { class: "toolbar" }), chartNote: h("p", { class: "muted note" }), detail: h("div", { class: "results" }),
   };
   const list = h("section", { class: "panel", "aria-label": "List of runs" },
     h("div", { class: "toolbar" }, h("input", { type: "search", "aria-label": "Filter runs", placeholder: "Filter, for example CartPole 64 done", value: state.filter, oninput: (event) => { state.filter = event.target.value; state.all = false; save(); drawTable(); } }),

@@ -73,7 +73,7 @@ function progress(study) {
       const label = `${integer(trial.num_envs)} × ${integer(trial.num_steps)}, seed ${trial.seed}: ${trial.state}${trial.state === "running" ? ` ${Math.floor(100 * trial.progress)} %` : ""}${trial.final_return === null ? "" : `, return ${number(trial.final_return)}`}${trial.reason ? ` (${trial.reason})` : ""}`;
       return h("a", { class: trial.state, href: `#runs?${new URLSearchParams({ run: `${study.path}/trials/${trial.id}`.replace(/^\.\//, "") })}`, title: label, "aria-label": label });
     })))),
-    h("p", { class: "muted" }, "One square per trial; open it to see its run."),
+    h("p", { class: "muted note" }, "One square per trial, with a link to its run."),
     study.illegal.length > 0 && h("details", {}, h("summary", {}, `${plural(study.illegal.length, "point")} cannot be run`), h("ul", {}, study.illegal.map((point) => h("li", {}, `${JSON.stringify(point.point)}: ${point.message} ${point.fix}`)))));
 }
 
