@@ -180,7 +180,7 @@ def test_the_keyboard_is_enough(chromium: Any, server: LocalServer) -> None:
         until(page, "document.getElementById('num_steps').value === '49'")
         page.focus('[role=tab][aria-selected="true"]')
         page.keyboard.press("ArrowRight")
-        until(page, "document.activeElement.id === 'tab-sb3:recurrent_ppo'")
+        until(page, "document.activeElement.id === 'tab-cleanrl'")
         reached = set()
         page.focus(".skip")
         for _ in range(60):
@@ -293,7 +293,10 @@ def test_a_study_shows_progress_scores_and_verdict(chromium: Any, server: LocalS
         assert page.locator(".trials a").count() == 33
         assert page.locator(".shape-grid td").count() >= 3
         assert page.locator(".interval").first.inner_text().startswith("2×1024")
-        assert HOSTILE in page.locator("section").first.inner_text()
+        verdict = page.locator('section[aria-label="Verdict"]')
+        assert HOSTILE in verdict.inner_text()
+        assert "Use 2×1024. Avoid 32×64 and 1024×2" in verdict.inner_text()
+        assert verdict.locator(".command").inner_text().startswith("rollshape train --env CartPole-v1")
         assert page.locator("main script").count() == 0
         page.wait_for_selector(".chart path.band")
         page.select_option("#study-x", "seconds")
@@ -308,8 +311,8 @@ def test_a_probe_is_shown_with_explanations(chromium: Any, server: LocalServer) 
         page.wait_for_selector("text=Gradient variance")
         page.wait_for_selector(".chart path.line")
         titles = page.locator("main h2").all_inner_texts()
+        assert titles[1].endswith("50% of the run")
         assert {
-            "In words",
             "Gradient variance",
             "Effective sample size",
             "Other shapes",
