@@ -50,8 +50,8 @@ def write_runs(root: Path, count: int) -> None:
     spec = Spec(num_envs=64, num_steps=32, total_timesteps=100 * 2048)
     plan = spec.plan()
     row: dict[str, Any] = dict.fromkeys(
-        ("episodic_length", "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess", "grad_norm",
-         "explained_variance", "learning_rate", "rollout_s", "update_s", "sps"), 0.123456789)  # fmt: skip
+        ("episodic_length", "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_ess",
+         "grad_norm", "explained_variance", "learning_rate", "rollout_s", "update_s", "sps"), 0.123456789)  # fmt: skip
     lines = "".join(
         json.dumps(row | {"update": i, "timesteps": 2048 * i, "wall_time": 0.1 * i, "eval_return": 1.5 * i}) + "\n"
         for i in range(1, ROWS + 1)
@@ -84,7 +84,8 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def show(name: str, times: list[float]) -> None:
-    print(f"{name:26} {1000 * statistics.median(times):6.0f} ms CPU (median of {len(times)}, least {1000 * min(times):.0f})")
+    median, least = (1000 * value for value in (statistics.median(times), min(times)))
+    print(f"{name:26} {median:6.0f} ms CPU (median of {len(times)}, least {least:.0f})")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every command and snippet of the documentation runs: as printed, with a smaller budget, or not for a stated reason."""
+"""Commands and snippets of the documentation run: as printed, with a smaller budget, or not for a stated reason."""
 
 import ast
 import contextlib
@@ -28,28 +28,31 @@ GENERATED = ("commands.md", "python-reference.md")  # from the code, when the si
 SITE = [path for path in sorted(DOCS.glob("*.md")) if path.name not in GENERATED] + [ROOT / "README.md"]
 STARTS = ("rollshape ", "make ", "pip ", "python ", "for ")
 
-# Commands as they are printed → as they run in the folder of `workspace`.
-QUICK = {
-    "rollshape plan --algo grpo --num-prompts 32 --num-generations 8 --gpus 4 --num-minibatches 2 --dataset-size 7473": "",
-    "rollshape translate CONFIG --from sb3 --to cleanrl": "",
-    "rollshape patch CONFIG --dialect sb3 --num-envs 16": "",
-    "rollshape rescale CONFIG --dialect sb3 --num-envs 64": "",
-    "rollshape rescale ppo.yml --dialect sb3 --num-envs 4": "",
-    "rollshape rescale agent.yaml --dialect isaaclab --from-num-envs 4096 --num-envs 1024 --policy sqrt-lr --write": "",
-    "rollshape check-env mymodule:MyEnv": "",
-    "rollshape diagnose logs/PPO_1": "",
-    "rollshape diagnose logs/PPO_1 --env CartPole-v1 --num-envs 8 --num-steps 2048 --minibatch-size 64 --num-epochs 10": "",
-    "rollshape import runs/CartPole-v1__ppo__1 --out imported/cleanrl-1": "",
-    "rollshape report runs/": "",
-}
+# Commands that run as they are printed, in the folder of `workspace`.
+QUICK = (
+    "rollshape plan --algo grpo --num-prompts 32 --num-generations 8 --gpus 4 --num-minibatches 2 --dataset-size 7473",
+    "rollshape translate CONFIG --from sb3 --to cleanrl",
+    "rollshape patch CONFIG --dialect sb3 --num-envs 16",
+    "rollshape rescale CONFIG --dialect sb3 --num-envs 64",
+    "rollshape rescale ppo.yml --dialect sb3 --num-envs 4",
+    "rollshape rescale agent.yaml --dialect isaaclab --from-num-envs 4096 --num-envs 1024 --policy sqrt-lr --write",
+    "rollshape check-env mymodule:MyEnv",
+    "rollshape diagnose logs/PPO_1",
+    "rollshape diagnose logs/PPO_1 --env CartPole-v1 --num-envs 8 --num-steps 2048 --minibatch-size 64 --num-epochs 10",
+    "rollshape import runs/CartPole-v1__ppo__1 --out imported/cleanrl-1",
+    "rollshape report runs/",
+)
 _RACE = "--shapes 4x8 8x8 --num-epochs 1 --hidden-sizes 8 --num-minibatches 1 --budget 0.4 --seeds 2 --to sb3"
-_TRAIN = "rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 --total-timesteps 100_000 --keep-checkpoints 10"
+_TRAIN = (
+    "rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 --total-timesteps 100_000 --keep-checkpoints 10"
+)
 _PROBE = "rollshape probe runs/CartPole-v1_ppo_64x32_seed0 --checkpoint 20"
+# Expensive commands → what runs instead.
 SLOW = {
-    _TRAIN: "",
+    _TRAIN: _TRAIN,
     _PROBE: f"{_TRAIN} && {_PROBE} --num-envs 32 --num-batches 8 --parts none",
-    "for seed in 0 1 2 3 4; do rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 --total-timesteps 300_000 "
-    "--learning-rate 1e-3 --seed $seed; done": "rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 "
+    "for seed in 0 1 2 3 4; do rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 --total-timesteps "
+    "300_000 --learning-rate 1e-3 --seed $seed; done": "rollshape train --env CartPole-v1 --num-envs 64 --num-steps 32 "
     "--total-timesteps 4_096 --learning-rate 1e-3 --seed 4",
     "rollshape advise --env CartPole-v1 --total-timesteps 100_000 --to sb3": "rollshape advise --env CartPole-v1 "
     f"--total-timesteps 2560 {_RACE}",
@@ -67,25 +70,20 @@ NOT_RUN = {
     "python benchmarks/planted.py score --out runs/planted --json planted.json": "reads what that trained",
     "rollshape ui": "a server that does not end: tests/web",
     "rollshape ui [DIR] [--port P] [--no-browser]": "a server that does not end: tests/web",
-    "rollshape train --env brax:inverted_pendulum --num-envs 64 --num-steps 32": "an extra: tests/envs/test_brax_env.py",
-    "rollshape train --env playground:CartpoleBalance --env-kwargs max_steps=500": "an extra: tests/envs/test_brax_env.py",
+    "rollshape train --env brax:inverted_pendulum --num-envs 64 --num-steps 32": "tests/envs/test_brax_env.py",
+    "rollshape train --env playground:CartpoleBalance --env-kwargs max_steps=500": "tests/envs/test_brax_env.py",
     "rollshape advise --env envpool:HalfCheetah-v5 --total-timesteps 2e6 --shapes 8x256 64x32 256x16 "
     "--normalize-observations": "an extra that needs MuJoCo: tests/envs/test_envpool_env.py",
 }  # fmt: skip
 # Python snippets of pages that need names of the reader's script or a smaller budget: page → (names, replacements).
+_AGENT = {"horizon_length": 16, "minibatch_size": 8192, "mini_epochs": 4}
 PYTHON: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "python.md": ({}, {}),
     "environments.md": ({}, {}),
-    "configs.md": (
-        {"agent_cfg": {"horizon_length": 16, "minibatch_size": 8192, "mini_epochs": 4}, "env": SimpleNamespace(num_envs=16)},
-        {},
-    ),
+    "configs.md": ({"agent_cfg": _AGENT, "env": SimpleNamespace(num_envs=16)}, {}),
     "training.md": ({}, {"num_steps=32, network": "num_steps=32, total_timesteps=4_096, network"}),
-    "README.md": (
-        {},
-        {"total_timesteps=100_000": "total_timesteps=4_096", "probe(run)": "probe(run, num_envs=32, num_batches=8, parts='none')"},
-    ),
-}  # fmt: skip
+    "README.md": ({}, {"=100_000": "=4_096", "probe(run)": "probe(run, num_envs=32, num_batches=8, parts='none')"}),
+}
 # Pages whose snippets are parts of a script of another library; tests/peers runs the whole scripts in examples/.
 PARTS_OF_SCRIPTS = {"integrations.md": "examples/", "README.md": "examples/sb3_callback.py"}
 
@@ -110,19 +108,21 @@ def commands(path: Path) -> Iterator[str]:
 def test_every_command_of_the_site_runs_or_has_a_reason() -> None:
     printed = {command for path in SITE for command in commands(path)}
     elsewhere = {command for page in PAGES for command, _ in shown_commands(page)}
-    known = {**QUICK, **SLOW, **NOT_RUN}
-    assert printed - elsewhere - known.keys() == set(), "add it to QUICK or SLOW, or to NOT_RUN with the reason"
-    assert known.keys() - printed == set(), "no page has this command any more"
+    known = {*QUICK, *SLOW, *NOT_RUN}
+    assert printed - elsewhere - known == set(), "add it to QUICK or SLOW, or to NOT_RUN with the reason"
+    assert known - printed == set(), "no page has this command any more"
     assert len(known) == len(QUICK) + len(SLOW) + len(NOT_RUN)
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the commands name: configs, logs of SB3 and CleanRL, a module with an environment."""
+    """A folder with the files that the commands name: configs, logs of SB3 and CleanRL, a module."""
     for name, source in (("CONFIG", "sb3.yaml"), ("ppo.yml", "sb3.yaml"), ("agent.yaml", "rl_games_ppo_cfg.yaml")):
         shutil.copyfile(ROOT / "examples" / source, tmp_path / name)
     steps = range(16_384, 16_384 * 9, 16_384)
-    rows = [event(step, 1000.0 + step, scalar("rollout/ep_rew_mean", step / 1e4), scalar("time/fps", 9)) for step in steps]
+    rows = [
+        event(step, 1000.0 + step, scalar("rollout/ep_rew_mean", step / 1e4), scalar("time/fps", 9)) for step in steps
+    ]
     (tmp_path / "logs" / "PPO_1").mkdir(parents=True)
     (tmp_path / "logs" / "PPO_1" / "events.out.tfevents.1").write_bytes(event_file(rows))
     (tmp_path / "logs" / "PPO_1" / "config.yaml").write_text(
@@ -145,14 +145,14 @@ def run(commands: str) -> None:
 @pytest.mark.usefixtures("workspace")
 @pytest.mark.parametrize("command", QUICK)
 def test_commands(command: str) -> None:
-    run(QUICK[command] or command)
+    run(command)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("workspace")
 @pytest.mark.parametrize("command", SLOW)
 def test_expensive_commands(command: str) -> None:
-    run(SLOW[command] or command)
+    run(SLOW[command])
 
 
 @pytest.mark.parametrize("command", [command for command in NOT_RUN if command.startswith("rollshape ")])
@@ -192,7 +192,9 @@ def test_snippets_of_other_libraries_are_in_the_examples() -> None:
     """What they import exists, and the example that tests/peers trains imports it too."""
     examples = "\n".join(path.read_text() for path in (ROOT / "examples").glob("*.py"))
     pages = [ROOT / page if page == "README.md" else DOCS / page for page in PARTS_OF_SCRIPTS]
-    imports = {line for page in pages for line in re.findall(r"^from rollshape\.integrations.*$", page.read_text(), re.M)}
+    imports = {
+        line for page in pages for line in re.findall(r"^from rollshape\.integrations.*$", page.read_text(), re.M)
+    }
     assert len(imports) == 5
     for line in imports:
         assert line in examples

@@ -17,7 +17,9 @@ from rollshape.training.spec import Spec
 
 def task(scores: dict[str, list[float]]) -> Any:
     groups = [
-        SimpleNamespace(label=label, plan=SimpleNamespace(replay=None), spec=Spec(), runs=values)
+        SimpleNamespace(
+            label=label, plan=SimpleNamespace(replay=None, num_envs=int(label.split("×")[0])), spec=Spec(), runs=values
+        )
         for label, values in scores.items()
     ]
     returns = {label: np.array(values) for label, values in scores.items()}
@@ -29,6 +31,27 @@ def test_the_best_group_those_tied_with_it_and_those_to_avoid() -> None:
     assert choice is not None
     assert (choice.best.label, [group.label for group in choice.tied]) == ("2×8", ["4×4"])
     assert choice.sentence() == "Use 2×8; statistically tied: 4×4. Avoid 8×2: significantly lower final return."
+
+
+GOOD, POOR = [90.0, 100.0, 95.0, 92.0], [10.0, 12.0, 11.0, 9.0]
+
+
+def test_a_range_of_environments_is_named_as_one() -> None:
+    choice = choose_group(task({"2×64": GOOD, "8×16": [91.0, *GOOD[1:]], "16×8": GOOD, "64×2": POOR, "128×1": POOR}))
+    assert choice is not None
+    assert choice.sentence() == (
+        "Use 2 to 16 environments: 2×64, 8×16 and 16×8 are statistically tied, 8×16 is the highest. "
+        "Avoid 64×2 and 128×1: significantly lower final return."
+    )
+    choice = choose_group(task({"2×64": GOOD, "8×16": POOR, "16×8": GOOD, "64×2": GOOD}))
+    assert choice is not None
+    assert choice.sentence().startswith("Use 2×64; statistically tied: 16×8 and 64×2. Avoid 8×16")
+
+
+def test_shapes_that_do_not_differ_are_not_recommended_over_each_other() -> None:
+    choice = choose_group(task({"2×8": GOOD, "4×4": GOOD}))
+    assert choice is not None
+    assert choice.sentence() == "No shape is significantly better: 2×8 and 4×4 are statistically tied. Highest: 2×8."
 
 
 def test_one_run_per_group_is_no_recommendation() -> None:

@@ -122,7 +122,9 @@ def test_the_service_worker_changes_with_every_file(tmp_path: Path) -> None:
     assert one != two
     assert one.splitlines()[1:] == two.splitlines()[1:]
     listed = json.loads(one.splitlines()[0].removeprefix("const BUILD = ").rstrip(";"))["files"]
-    written = {path.relative_to(tmp_path / "one").as_posix() for path in (tmp_path / "one").rglob("*") if path.is_file()}
+    written = {
+        path.relative_to(tmp_path / "one").as_posix() for path in (tmp_path / "one").rglob("*") if path.is_file()
+    }
     assert set(listed) - {"./"} == written - {"offline.js"}
 
 

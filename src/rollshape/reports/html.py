@@ -96,7 +96,8 @@ def _table(table: Table) -> str:
         return f'<td class="text">{escape(text)}</td>' if is_text[column] else f"<td{style}>{_number(text)}</td>"
 
     head = "".join(
-        f'<th scope="col"{" class=text" if is_text[i] else ""}>{escape(name)}</th>' for i, name in enumerate(table.columns)
+        f'<th scope="col"{" class=text" if is_text[i] else ""}>{escape(name)}</th>'
+        for i, name in enumerate(table.columns)
     )
     body = "".join(
         f"<tr>{''.join(cell(i, j, text) for j, text in enumerate(row))}</tr>" for i, row in enumerate(table.rows)
@@ -124,8 +125,8 @@ def _figure(figure: Figure) -> str:
     data = base64.b64encode(figure.csv.encode()).decode()
     link = f'<a download="{escape(figure.name)}.csv" href="data:text/csv;base64,{data}">data (CSV)</a>'
     width = re.search(r'viewBox="0 0 ([\d.]+) ', figure.svg)
-    is_broad = width is not None and float(width[1]) > BROAD
+    kind = ' class="broad"' if width is not None and float(width[1]) > BROAD else ""
     return (
-        f'<figure id="{escape(figure.name)}"{" class=broad" if is_broad else ""}>{legend}<div class="wide" tabindex="0">{figure.svg}</div>'
+        f'<figure id="{escape(figure.name)}"{kind}>{legend}<div class="wide" tabindex="0">{figure.svg}</div>'
         f"<figcaption>{escape(figure.caption)} {link}</figcaption></figure>"
     )

@@ -70,7 +70,14 @@ def write_report(path: Path, records: list[RunRecord] | None = None) -> WrittenR
     html, markdown = path / "report.html", path / "report.md"
     for file, text in ((html, to_html(document)), (markdown, to_markdown(document, FIGURES_FOLDER))):
         write_bytes(file, text.encode(errors="replace"), RETRY)  # a path need not be UTF-8
-    return WrittenReport(html, markdown, document.title, document.headline, data.claims, list(document.recommendation) + list(document.summary))
+    return WrittenReport(
+        html,
+        markdown,
+        document.title,
+        document.headline,
+        data.claims,
+        list(document.recommendation) + list(document.summary),
+    )
 
 
 def build_document(data: ReportData) -> Document:

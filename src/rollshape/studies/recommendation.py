@@ -27,7 +27,9 @@ class TaskChoice:
         labels = {self.best.label, *(group.label for group in self.tied)}
         good = [group for group in self.task.groups if group.label in labels]
         if self.tied and not self.worse:
-            return f"No shape is significantly better: {_list(good)} are statistically tied. Highest: {self.best.label}."
+            return (
+                f"No shape is significantly better: {_list(good)} are statistically tied. Highest: {self.best.label}."
+            )
         if len(good) > 2 and (ends := self._range(good)) is not None:
             first, last = ends
             return (

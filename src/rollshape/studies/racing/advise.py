@@ -206,7 +206,9 @@ def recommend(state: StudyState, to: str | None = None) -> Recommendation:
             "study", f"{state.store.path} holds no race that is over.", "Run the same `rollshape advise` to resume it."
         )
     advice = advise_from(race)
-    config, not_preserved = (None, []) if to is None else dialect_config(advice.best.candidate.spec, advice.best.candidate.plan, to)
+    config, not_preserved = (
+        (None, []) if to is None else dialect_config(advice.best.candidate.spec, advice.best.candidate.plan, to)
+    )
     recommendation = Recommendation(advice, explain(advice, race), config, not_preserved, state.store.path)
     document = json.dumps(recommendation.to_dict(), indent=2, allow_nan=False)
     write_bytes(state.store.path / ADVICE_FILE, document.encode())
