@@ -49,7 +49,7 @@ export function lineChart(options) {
   const legend = h("div", { class: "legend" });
   const reset = h("button", { type: "button", class: "small zoom-reset", hidden: true, onclick: () => { zoom = null; draw(); } }, "Reset zoom");
   const box = h("div", { class: "chart-box" }, svg, tip, reset, legend, live);
-  let series = [], zoom = null, width = 600, scales = null, cursor = null, dragged = null;
+  let series = null, zoom = null, width = 600, scales = null, cursor = null, dragged = null;
   const height = options.height ?? 280;
 
   function visible() {
@@ -62,6 +62,7 @@ export function lineChart(options) {
   }
 
   function draw() {
+    if (!series) return; // nothing was given yet
     width = Math.max(280, box.clientWidth || 600);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("width", width);

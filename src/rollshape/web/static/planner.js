@@ -331,7 +331,7 @@ function drawNotices(result, asked) {
 
 function drawFlow(svg) {
   const host = output.flow.querySelector(".flow");
-  const least = isNarrow() ? 0 : 820; // a row of boxes stays readable, and scrolls where it must
+  const least = isNarrow() ? 0 : 600; // a row of boxes stays readable, and scrolls where it must
   host.shadowRoot.innerHTML = `${svg}<style>
     :host{display:block} svg{max-width:100%;min-width:${least}px;height:auto;display:block;margin:0 auto}
     text{fill:var(--text)!important} .title{fill:var(--accent)!important}

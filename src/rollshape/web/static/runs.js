@@ -29,7 +29,7 @@ export function show(main, query) {
   sources = new Map();
   detail = null;
   view = {
-    table: h("div", { class: "run-table", tabindex: 0, role: "group", "aria-label": "Runs" }), count: h("p", { class: "muted", role: "status" }),
+    table: h("div", { class: "run-table", tabindex: 0, role: "group", "aria-label": "Runs" }), count: h("p", { class: "muted", role: "status" }, "Reading the folder…"),
     chart: lineChart({ label: "Learning curves", xLabel: "timesteps", yLabel: "", height: 320 }),
     tools: h("div", { class: "toolbar" }), chartNote: h("p", { class: "muted note" }), detail: h("div", { class: "results" }),
   };
