@@ -28,25 +28,29 @@ def finish_figure(
     rows: Iterable[Sequence[Any]],
     series: Sequence[tuple[str, str]] = (),
     titles: Mapping[str, str] | None = None,
+    legend: str = "upper left",
 ) -> Figure:
-    """Render a canvas. `rows` are its data, header first; `titles` are tooltips by the gid of an artist."""
+    """Render a canvas. `rows` are its data, header first; `titles` are tooltips by the gid of an artist.
+
+    `legend` is where the PNG has the names of the series.
+    """
     svg, table = io.StringIO(), io.StringIO()
     canvas.savefig(svg, format="svg", transparent=True, metadata=_NO_METADATA)
     canvas.set_layout_engine("none")  # reuse the layout: computing it takes as long as drawing
     if series:
-        _add_legend(canvas, series)
+        _add_legend(canvas, series, legend)
     png = png_bytes(canvas, PNG_DPI)
     csv.writer(table, lineterminator="\n").writerows(rows)
     return Figure(name, caption, _inline_svg(svg.getvalue(), name, titles or {}), png, table.getvalue(), series)
 
 
-def _add_legend(canvas: Canvas, series: Sequence[tuple[str, str]]) -> None:
+def _add_legend(canvas: Canvas, series: Sequence[tuple[str, str]], place: str) -> None:
     """Add what the page has as checkboxes beside its SVG, and a PNG would lack."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=color, lw=2.5, label=label) for label, color in series]
     columns = -(-len(series) // 10)
-    canvas.axes[0].legend(handles=handles, loc="lower right", fontsize=7, ncols=columns, framealpha=0.85)
+    canvas.axes[0].legend(handles=handles, loc=place, fontsize=8, ncols=columns, framealpha=0.85)
 
 
 def _inline_svg(svg: str, name: str, titles: Mapping[str, str]) -> str:

@@ -131,7 +131,7 @@ def predicted_errors(
             axis.set(xlabel="predicted error, relative to the median shape", title=prediction.horizon)
         axes[0].set_ylabel("final return")
         limit_to_values(axes[0], [row[5] for row in rows[1:]])
-        return finish_figure(name, caption, canvas, rows, list(colors.items()), titles)
+        return finish_figure(name, caption, canvas, rows, list(colors.items()), titles, "upper right")
 
 
 def _set_log_ticks(axis: Any) -> None:
