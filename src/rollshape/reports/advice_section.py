@@ -11,9 +11,9 @@ from rollshape.reports.figures.race import race_grid
 from rollshape.reports.report_data import ReportData
 from rollshape.studies.racing.advice import Advice, advise_from
 from rollshape.studies.racing.advise import dialect_config
-from rollshape.studies.racing.race import Candidate, Race
+from rollshape.studies.racing.race import Race
 from rollshape.studies.racing.why import OBJECTIVE_NAMES, explain, format_score, list_labels
-from rollshape.studies.recommendation import TaskChoice, choose_group
+from rollshape.studies.recommendation import TaskChoice, choose_group, train_command
 from rollshape.training.spec import Spec
 
 CONFIGS = ("sb3", "cleanrl", "rl_games", "rsl_rl", "skrl", "sb3:a2c", "torchrl:a2c")  # those of the algorithm are shown
@@ -56,7 +56,8 @@ def recommended_commands(data: ReportData) -> list[str]:
     """Return the command that trains what is recommended, one per task."""
     answer = race_advice(data)
     if answer is not None:
-        return [_candidate_command(answer[1].best.candidate)]
+        best = answer[1].best.candidate
+        return [train_command(best.spec, best.plan)]
     return [choice.command() for choice in task_choices(data)]
 
 
@@ -111,18 +112,7 @@ def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     best = advice.best.candidate
     return [
         race_grid("race", advice, caption),
-        Code(_candidate_command(best)),
+        Code(train_command(best.spec, best.plan)),
         *config_blocks(best.spec, best.plan),
         Table(columns, rows, f"Candidates, best first: {objective}, mean over seeds with its 95 % interval."),
     ]
-
-
-def _candidate_command(candidate: Candidate) -> str:
-    """Return the command that trains a candidate."""
-    spec, plan = candidate.spec, candidate.plan
-    sizes = {name: getattr(plan, name) for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs")}
-    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in sizes.items())
-    return (
-        f"rollshape train --env {spec.env} --algo {spec.algo} --total-timesteps {spec.total_timesteps} {flags} "
-        f"--learning-rate {spec.learning_rate:g}"
-    )

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rollshape.probes.plotting import GRID, INK, color_cycle, png_bytes
 from rollshape.reports.document import Figure
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 PNG_DPI = 130
+Corner = Literal["upper left", "upper right"]
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # the same figure is the same file
 
 
@@ -28,7 +29,7 @@ def finish_figure(
     rows: Iterable[Sequence[Any]],
     series: Sequence[tuple[str, str]] = (),
     titles: Mapping[str, str] | None = None,
-    legend: str = "upper left",
+    legend: Corner = "upper left",
 ) -> Figure:
     """Render a canvas. `rows` are its data, header first; `titles` are tooltips by the gid of an artist.
 
@@ -44,7 +45,7 @@ def finish_figure(
     return Figure(name, caption, _inline_svg(svg.getvalue(), name, titles or {}), png, table.getvalue(), series)
 
 
-def _add_legend(canvas: Canvas, series: Sequence[tuple[str, str]], place: str) -> None:
+def _add_legend(canvas: Canvas, series: Sequence[tuple[str, str]], place: Corner) -> None:
     """Add what the page has as checkboxes beside its SVG, and a PNG would lack."""
     from matplotlib.lines import Line2D
 
