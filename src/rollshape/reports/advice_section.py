@@ -72,7 +72,7 @@ def config_blocks(spec: Spec, plan: Plan) -> list[Block]:
             config, not_preserved = dialect_config(spec, plan, name)
         except RequestError:  # the library cannot run it
             continue
-        lost = [Text("Not preserved:", "small"), Bullets(not_preserved)] if not_preserved else []
+        lost: list[Block] = [Text("Not preserved:", "small"), Bullets(not_preserved)] if not_preserved else []
         blocks.append(Details(f"Config for {dialect.library}", [Code(as_yaml(config).rstrip()), *lost]))
     return blocks
 

@@ -89,7 +89,7 @@ async function explain() {
   if (asked !== text || !result.isConnected) return;
   if (answer.error && !answer.candidates) { replace(result, h("section", { class: "panel" }, errorBox(answer.error))); return; }
   rescaled = h("div", { class: "stack" });
-  replace(result, recognized(answer), answer.error && problem(answer), answer.runs?.plan && runs(answer), answer.runs?.error && h("section", { class: "panel" }, errorBox(answer.runs.error)),
+  replace(result, recognized(answer), answer.error && problem(answer), answer.runs?.plan && runs(answer), answer.runs?.error && h("section", { class: "panel" }, h("h2", {}, "What it runs"), errorBox(answer.runs.error)),
     answer.patch && repair(answer), answer.patch && rescale(answer));
 }
 

@@ -441,7 +441,7 @@ async function complete() {
 async function drawTargets() {
   const names = await call("targets", { algo: state.algo });
   if (!root.contains(controls)) return;
-  if (!names.some(({ name }) => name === target)) target = names[0]?.name ?? "";
+  if (!names.some(({ name }) => name === target) || (target === "sb3" && state.algo === "a2c")) target = names[0]?.name ?? "";
   const tabs = [...(state.algo === "a2c" ? ["sb3:a2c", "torchrl:a2c"] : []), ...COMMON].map((name) => names.find((item) => item.name === name)).filter(Boolean);
   if (!tabs.length) tabs.push(...names);
   const others = names.filter((item) => !tabs.includes(item)).sort((a, b) => a.library.localeCompare(b.library));
