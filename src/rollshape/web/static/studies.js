@@ -65,10 +65,10 @@ function verdict(study) {
 
 function progress(study) {
   const count = (...states) => study.trials.filter((trial) => states.includes(trial.state)).length;
-  const failed = count("failed"), running = count("running");
+  const failed = count("failed"), running = count("running"), paused = count("paused");
   const shapes = Object.entries(Object.groupBy(study.trials, (trial) => `${integer(trial.num_envs)} × ${integer(trial.num_steps)}`));
   return h("section", { class: "panel", "aria-label": "Progress" }, h("h2", {}, `Trials: ${integer(count("done", "diverged"))} of ${integer(study.trials.length)} ended`,
-    h("span", { class: "muted" }, failed > 0 && `, ${integer(failed)} failed`, running > 0 && `, ${integer(running)} running`)),
+    h("span", { class: "muted" }, failed > 0 && `, ${integer(failed)} failed`, running > 0 && `, ${integer(running)} running`, paused > 0 && `, ${integer(paused)} paused: a race trains few to the end`)),
     h("div", { class: "shapes" }, shapes.map(([shape, trials]) => h("div", { class: "trials" }, shapes.length <= 24 && h("span", { class: "muted" }, shape), trials.map((trial) => {
       const label = `${integer(trial.num_envs)} × ${integer(trial.num_steps)}, seed ${trial.seed}: ${trial.state}${trial.state === "running" ? ` ${Math.floor(100 * trial.progress)} %` : ""}${trial.final_return === null ? "" : `, return ${number(trial.final_return)}`}${trial.reason ? ` (${trial.reason})` : ""}`;
       return h("a", { class: trial.state, href: `#runs?${new URLSearchParams({ run: `${study.path}/trials/${trial.id}`.replace(/^\.\//, "") })}`, title: label, "aria-label": label });
@@ -90,7 +90,7 @@ function scores(task, study) {
   });
   setTimeout(update);
   return h("section", { class: "panel", "aria-label": `Scores on ${task.label}` }, h("h2", {}, task.label),
-    h("div", { class: "two" },
+    (groups.some((group) => group.final_return) || !study.trials.some((trial) => trial.state === "paused")) && h("div", { class: "two" },
       h("div", { class: "stack" }, h("h3", {}, "Final return, best first"), intervalPlot({ label: "Final return", xLabel: "final return with 95 % interval over seeds", rows: groups.map((group) => ({ label: group.label, color: color.get(group.label), ...(group.final_return ?? { value: null }), note: group.finished < group.runs ? `${group.finished}/${group.runs}` : "" })) })),
       shapes.size === groups.length && shapes.size > 1 && h("div", { class: "stack" }, h("h3", {}, "Final return by shape"), shapeGrid({ label: "Final return by number of environments N and steps T", cells }))),
     h("div", { class: "toolbar" }, h("h3", {}, groups.length <= COLORS.length ? "Learning curves with 95 % intervals" : "Learning curves"), h("label", {}, "Against", h("select", { id: "study-x", onchange: (event) => { x = event.target.value; remember("studies", new URLSearchParams({ study: path, ...(x !== "timesteps" && { x }) })); update(); } }, Object.entries(X).map(([name, label]) => h("option", { value: name, selected: name === x }, label))))),
