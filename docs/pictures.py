@@ -40,10 +40,11 @@ def rollout() -> str:
         parts += [_cell(116 + 20 * step, 38 + 22 * env, "b" if (env, step) in chosen else "a") for step in range(12)]
     parts.append(_text(236, 144, "steps →", "c m"))
     parts += [
-        _text(390, 60, "Each epoch shuffles the samples and cuts them"),
-        _text(390, 80, "into minibatches. Orange: one minibatch of 6."),
+        _text(390, 50, "Each epoch shuffles the samples"),
+        _text(390, 70, "and cuts them into minibatches."),
+        _text(390, 90, "Orange: one minibatch of 6 samples."),
     ]
-    parts += [_text(390, 106, "One minibatch gives one gradient step.", "m")]
+    parts += [_text(390, 116, "One minibatch gives one gradient step.", "m")]
     return _svg(700, 156, "A rollout as a grid of environments and steps, with one minibatch marked", parts)
 
 
@@ -103,8 +104,8 @@ def reset_phase() -> str:
             ]
         parts.append(f'<rect x="{x + 95}" y="30" width="98" height="90" rx="4" class="o"/>')
     parts += [
-        _text(10, 142, "A window (orange) sees one phase only.", "m"),
-        _text(370, 142, "A window sees all phases.", "m"),
+        _text(10, 142, "A window (orange) contains one phase only.", "m"),
+        _text(370, 142, "A window contains all phases.", "m"),
     ]
     return _svg(700, 152, "Windows of environments that reset together contain one phase of the episode only", parts)
 

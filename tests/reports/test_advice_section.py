@@ -1,23 +1,29 @@
 """Recommendations in reports: which groups are tied with the best, and the grid of a race."""
 
+import shlex
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from rollshape.cli.flags import given_flags
 from rollshape.reports.figures.race import race_grid
 from rollshape.studies.racing.advice import CROSSING, Advice, Ranked, tie_limit
 from rollshape.studies.racing.race import Candidate
 from rollshape.studies.racing.rule import Rung
-from rollshape.studies.recommendation import choose_group
+from rollshape.studies.recommendation import choose_group, train_command
 from rollshape.studies.trials import Trial
 from rollshape.training.spec import Spec
 
 
 def task(scores: dict[str, list[float]]) -> Any:
     groups = [
-        SimpleNamespace(label=label, plan=SimpleNamespace(replay=None), spec=Spec(), runs=values)
+        SimpleNamespace(
+            label=label, plan=SimpleNamespace(replay=None, num_envs=int(label.split("×")[0])), spec=Spec(), runs=values
+        )
         for label, values in scores.items()
     ]
     returns = {label: np.array(values) for label, values in scores.items()}
@@ -29,6 +35,48 @@ def test_the_best_group_those_tied_with_it_and_those_to_avoid() -> None:
     assert choice is not None
     assert (choice.best.label, [group.label for group in choice.tied]) == ("2×8", ["4×4"])
     assert choice.sentence() == "Use 2×8; statistically tied: 4×4. Avoid 8×2: significantly lower final return."
+
+
+GOOD, POOR = [90.0, 100.0, 95.0, 92.0], [10.0, 12.0, 11.0, 9.0]
+
+
+def test_a_range_of_environments_is_named_as_one() -> None:
+    choice = choose_group(task({"2×64": GOOD, "8×16": [91.0, *GOOD[1:]], "16×8": GOOD, "64×2": POOR, "128×1": POOR}))
+    assert choice is not None
+    assert choice.sentence() == (
+        "Use 2 to 16 environments: 2×64, 8×16 and 16×8 are statistically tied, 8×16 is the highest. "
+        "Avoid 64×2 and 128×1: significantly lower final return."
+    )
+    choice = choose_group(task({"2×64": GOOD, "8×16": POOR, "16×8": GOOD, "64×2": GOOD}))
+    assert choice is not None
+    assert choice.sentence().startswith("Use 2×64; statistically tied: 16×8 and 64×2. Avoid 8×16")
+
+
+def test_shapes_that_do_not_differ_are_not_recommended_over_each_other() -> None:
+    choice = choose_group(task({"2×8": GOOD, "4×4": GOOD}))
+    assert choice is not None
+    assert choice.sentence() == "No significant difference: 2×8 and 4×4 are statistically tied. Highest: 2×8."
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec(num_envs=32, rollout_size=2048, num_minibatches=4),
+        Spec(num_envs=7, num_steps=9, minibatch_size=10, on_remainder="warn", gae_lambda=0.9, hidden_sizes=(8, 16)),
+        Spec(algo="a2c", num_envs=8, num_steps=5, normalize_observations=True, env_kwargs={"max_steps": 50}),
+        Spec(algo="reinforce", num_envs=8, num_steps=500, returns="episode", baseline="none", seed=3, log_every=2),
+        Spec(algo="rrd", env="Pendulum-v1", rrd_batch_size=512, rrd_sample_size=32, total_timesteps=20_000),
+    ],
+)
+def test_the_command_trains_the_same(spec: Spec) -> None:
+    command = shlex.split(train_command(spec, spec.plan()))
+    assert command[:2] == ["rollshape", "train"]
+    again = Spec(**given_flags(Spec, "train", command[2:]))
+    for name in ("num_envs", "num_steps", "split", "num_epochs", "num_updates", "gradient_steps", "replay"):
+        assert getattr(again.plan(), name) == getattr(spec.plan(), name), name
+    sizes = ("rollout_size", "num_minibatches", "num_steps", "minibatch_size", "num_epochs", "seed", "log_every")
+    same = {field.name for field in fields(Spec)} - set(sizes)
+    assert {name: getattr(again, name) for name in same} == {name: getattr(spec, name) for name in same}
 
 
 def test_one_run_per_group_is_no_recommendation() -> None:

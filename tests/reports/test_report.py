@@ -115,6 +115,25 @@ def test_the_conclusion_comes_first_and_says_what_the_runs_hold(written: Path) -
     assert "A probe with measured h would have chosen 2×1024: regret 0 [0, " in text  # 0.1 + 4/10
 
 
+def test_the_box_says_what_to_use_with_a_command_and_configs_to_copy(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    box = text[text.index('class="answer') : text.index("</header>")]
+    assert "Use 2×1024. Avoid 32×64 and 1024×2: significantly lower final return." in box
+    assert "rollshape train" in box
+    assert "<span>--num-envs 2</span>" in box
+    assert "Config for Stable-Baselines3" in text
+    assert "n_envs: 2\nn_steps: 1024\nbatch_size: 512" in text
+    markdown = (written / "report.md").read_text()
+    assert markdown.index("Use 2×1024") < markdown.index("    rollshape train --env CartPole-v1") < markdown.index("##")
+
+
+def test_tables_have_intervals_below_values_and_captions_that_do_not_scroll(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    assert "<caption" not in text
+    assert re.search(r"<td>(39|40)\d\.?\d?<small>\[[\d., ]+\]</small></td>", text)
+    assert '<th scope="col" class=text>evidence in one run, and what to change</th>' in text
+
+
 def test_a_ranking_of_other_sizes_says_what_it_leaves_out(written: Path) -> None:
     data = read_report_data(written)
     assert UNEQUAL_ROLLOUTS not in summarize_claims(data)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.browsing import browser, check_accessibility, needs_browser, pyodide, static_server, until, visit
+from tests.web.browsing import Visit, browser, check_accessibility, needs_browser, pyodide, static_server, until, visit
 from tests.web.commands import MACHINE, run_command, without_flags
 from tests.web.random_calls import random_call
 
-from rollshape.web.build import build, bundle
+from rollshape.web.build import PYODIDE, build, bundle
 
 PLAN = "#plan?num_envs=64&num_steps=32&total_timesteps=1000000"
 ASK = """async (calls) => {
@@ -90,18 +90,42 @@ def test_the_picture_follows_a_drag_within_50_ms(chromium: Any, url: str) -> Non
 
 @pytest.mark.slow
 @needs_browser
-def test_it_works_offline_once_it_is_loaded(chromium: Any, url: str) -> None:
-    with visit(chromium, url) as visitor:
+def test_it_works_and_opens_again_without_its_server(chromium: Any, tmp_path: Path) -> None:
+    build(tmp_path, pyodide())
+    with static_server(tmp_path) as address:
+        visitor = Visit(chromium, address)
         page = open_plan(visitor)
-        page.evaluate("import('./config.js')")
-        visitor.context.set_offline(True)
-        page.fill("#num_envs", "128")
+        until(page, "navigator.serviceWorker.ready.then(({ active }) => active?.state === 'activated')", 60)
+    for num_envs, rollout_size in (("128", "4,096"), ("256", "8,192")):
+        page.fill("#num_envs", num_envs)
         page.press("#num_envs", "Enter")
-        until(page, "document.querySelector('.stat strong').textContent === '4,096'")
+        until(page, f"document.querySelector('.stat strong').textContent === '{rollout_size}'")
         page.click("text=Your config")
         page.fill("#config-input", "n_envs: 8\nn_steps: 128\nbatch_size: 256\n")
         page.wait_for_selector("text=Recognized as Stable-Baselines3", timeout=20_000)
         assert page.locator("nav a").all_inner_texts() == ["Plan", "Your config"]
+        page.goto(address + PLAN)  # the address differs after the # only
+        page.reload()
+        page.wait_for_selector(".stat", timeout=120_000)
+    visitor.close()
+
+
+def test_the_service_worker_changes_with_every_file(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    for name in PYODIDE:
+        (package / name).write_text("a")
+    build(tmp_path / "one", package)
+    (package / PYODIDE[0]).write_text("b")
+    build(tmp_path / "two", package)
+    one, two = ((tmp_path / name / "offline.js").read_text() for name in ("one", "two"))
+    assert one != two
+    assert one.splitlines()[1:] == two.splitlines()[1:]
+    listed = json.loads(one.splitlines()[0].removeprefix("const BUILD = ").rstrip(";"))["files"]
+    written = {
+        path.relative_to(tmp_path / "one").as_posix() for path in (tmp_path / "one").rglob("*") if path.is_file()
+    }
+    assert set(listed) - {"./"} == written - {"offline.js"}
 
 
 @pytest.mark.slow

@@ -27,32 +27,44 @@ def diagram_boxes(plan: Plan) -> list[Box]:
     ranks = f", in {plan.world_size:,} processes" if plan.world_size > 1 else ""
     return [
         Box("environments", f"N = {plan.num_envs:,}", f"in parallel{ranks}"),
-        Box("rollout", f"{plan.rollout_size:,} samples", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps{agents}"),
+        Box(
+            "rollout",
+            _count(plan.rollout_size, "sample"),
+            f"{_count(plan.num_envs, 'env')} × {_count(plan.num_steps, 'step')}{agents}",
+        ),
         Box("minibatches", f"{plan.num_minibatches:,} × {plan.minibatch_size:,}", f"{what}{dropped}"),
         Box("epochs", f"{plan.num_epochs:,}", f"each sample is used {plan.sample_reuse:.3g}×"),
         Box(
             "update",
-            f"{plan.gradient_steps_per_update:,} gradient steps",
-            f"{plan.num_epochs:,} epochs × {plan.num_minibatches:,}",
+            _count(plan.gradient_steps_per_update, "gradient step"),
+            f"{_count(plan.num_epochs, 'epoch')} × {plan.num_minibatches:,}",
         ),
         _run_box(plan),
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _replay_boxes(plan: Plan, replay: ReplayPlan) -> list[Box]:
     subsequences = Box(
         "reward batch",
         f"{replay.rrd_batch_size:,} timesteps",
-        f"{replay.num_subsequences:,} subsequences × {replay.rrd_sample_size:,}",
+        f"{_count(replay.num_subsequences, 'subsequence')} × {replay.rrd_sample_size:,}",
     )
     return [
-        Box("collect", f"{replay.steps_per_iteration:,} steps", f"{plan.num_envs:,} envs × {plan.num_steps:,} steps"),
+        Box(
+            "collect",
+            _count(replay.steps_per_iteration, "step"),
+            f"{_count(plan.num_envs, 'env')} × {_count(plan.num_steps, 'step')}",
+        ),
         Box("replay buffer", f"{replay.buffer_size:,} transitions", f"learning starts at {replay.learning_starts:,}"),
         Box("transition batch", f"{replay.transition_batch_size:,} transitions", "for critics and policy"),
         *([subsequences] if replay.num_subsequences else []),
         Box(
             "iteration",
-            f"{replay.train_batches:,} gradient steps",
+            _count(replay.train_batches, "gradient step"),
             f"{replay.updates_per_step:.3g} per environment step",
         ),
         _run_box(plan),
@@ -64,7 +76,7 @@ def _run_box(plan: Plan) -> Box:
         return Box("run", "repeat", "no budget")
     return Box(
         "run",
-        f"{plan.num_updates:,} updates",
+        _count(plan.num_updates, "update"),
         f"{plan.actual_timesteps:,} timesteps, {plan.gradient_steps:,} gradient steps",
     )
 

@@ -35,7 +35,9 @@ class Machine:
 
     def describe(self) -> str:
         """Return the resources as text, such as `2 cores, 25.3 GB`."""
-        return f"{self.cores} cores" + ("" if self.memory_bytes is None else f", {format_bytes(self.memory_bytes)}")
+        return f"{self.cores} core{'' if self.cores == 1 else 's'}" + (
+            "" if self.memory_bytes is None else f", {format_bytes(self.memory_bytes)}"
+        )
 
 
 _assumed: ContextVar[Machine | None] = ContextVar("assumed machine", default=None)

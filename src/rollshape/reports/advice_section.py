@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from rollshape.reports.document import Block, Code, Section, Table, Text
+from rollshape.errors import RequestError
+from rollshape.geometry.dialects import DIALECTS
+from rollshape.geometry.dialects.text import as_yaml
+from rollshape.geometry.plan import Plan
+from rollshape.reports.document import Block, Bullets, Code, Details, Section, Table, Text
 from rollshape.reports.figures.race import race_grid
 from rollshape.reports.report_data import ReportData
 from rollshape.studies.racing.advice import Advice, advise_from
+from rollshape.studies.racing.advise import dialect_config
 from rollshape.studies.racing.race import Race
 from rollshape.studies.racing.why import OBJECTIVE_NAMES, explain, format_score, list_labels
-from rollshape.studies.recommendation import TaskChoice, choose_group
+from rollshape.studies.recommendation import TaskChoice, choose_group, train_command
+from rollshape.training.spec import Spec
+
+CONFIGS = ("sb3", "cleanrl", "rl_games", "rsl_rl", "skrl", "sb3:a2c", "torchrl:a2c")  # those of the algorithm are shown
 
 
 def race_advice(data: ReportData) -> tuple[Race, Advice] | None:
@@ -44,6 +52,31 @@ def recommend_in_sentences(data: ReportData) -> list[str]:
             for choice in choices]  # fmt: skip
 
 
+def recommended_commands(data: ReportData) -> list[str]:
+    """Return the command that trains what is recommended, one per task."""
+    answer = race_advice(data)
+    if answer is not None:
+        best = answer[1].best.candidate
+        return [train_command(best.spec, best.plan)]
+    return [choice.command() for choice in task_choices(data)]
+
+
+def config_blocks(spec: Spec, plan: Plan) -> list[Block]:
+    """Return the config of spec and plan for common libraries, each behind a click."""
+    blocks: list[Block] = []
+    for name in CONFIGS:
+        dialect = DIALECTS[name]
+        if dialect.algo != plan.algo:
+            continue
+        try:
+            config, not_preserved = dialect_config(spec, plan, name)
+        except RequestError:  # the library cannot run it
+            continue
+        lost: list[Block] = [Text("Not preserved:", "small"), Bullets(not_preserved)] if not_preserved else []
+        blocks.append(Details(f"Config for {dialect.library}", [Code(as_yaml(config).rstrip()), *lost]))
+    return blocks
+
+
 def advice_sections(data: ReportData) -> list[Section]:
     """Return the section of a race, or the section that says how to train the best shape of a study."""
     answer = race_advice(data)
@@ -54,10 +87,12 @@ def advice_sections(data: ReportData) -> list[Section]:
         return []
     blocks: list[Block] = []
     for choice in choices:
-        blocks += [Text(choice.sentence(), "strong"), Code(choice.command())]
+        name = f"On {choice.task.label}: " if len(choices) > 1 else ""
+        blocks += [Text(name + choice.sentence(), "strong"), Code(choice.command())]
+        blocks += config_blocks(choice.best.spec, choice.best.plan)
     blocks.append(
-        Text("Tied: no significant difference in final return (95 % level, corrected for the number of pairs). For "
-             "a config of another library: rollshape advise --to DIALECT, or rollshape translate.", "small")
+        Text("Tied: no significant difference in final return (95 % level, corrected for the number of pairs). "
+             "rollshape translate writes these configs for other libraries.", "small")
     )  # fmt: skip
     return [Section("Recommendation", blocks)]
 
@@ -75,11 +110,9 @@ def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     ]
     columns = ("shape", "status", "score", "of the run", "seeds", "compared with the best")
     best = advice.best.candidate
-    flags = {name: getattr(best.plan, name) for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs")}
-    command = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
     return [
         race_grid("race", advice, caption),
-        Code(f"rollshape train --env {best.spec.env} --total-timesteps {best.spec.total_timesteps} {command} "
-             f"--learning-rate {best.spec.learning_rate:g}"),
+        Code(train_command(best.spec, best.plan)),
+        *config_blocks(best.spec, best.plan),
         Table(columns, rows, f"Candidates, best first: {objective}, mean over seeds with its 95 % interval."),
-    ]  # fmt: skip
+    ]

@@ -77,13 +77,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A report: its title, the headline and answer of its claim, a summary in sentences, and sections."""
+    """A report: its title, the headline and answer of its claim, a summary in sentences, and sections.
+
+    `recommendation` says what to use, in sentences, and `commands` train it.
+    """
 
     title: str
     answer: str
     headline: str
     summary: Sequence[str]
     sections: Sequence[Section]
+    recommendation: Sequence[str] = ()
+    commands: Sequence[str] = ()
 
     def figures(self) -> Iterator[Figure]:
         """Yield every figure of the report."""

@@ -14,6 +14,8 @@ def to_markdown(document: Document, folder: str) -> str:
     """Return the whole file; figures are linked from `folder`, relative to it."""
     parts = [
         f"# {_escape(document.title)}",
+        *(f"**{_escape(line)}**" for line in document.recommendation),
+        *_blocks([Code(command) for command in document.commands], folder),
         f"**{_escape(document.headline)}.**",
         *map(_escape, document.summary),
     ]

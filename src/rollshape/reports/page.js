@@ -19,3 +19,15 @@ for (const figure of document.querySelectorAll("figure")) {
     part.addEventListener("pointerleave", () => light(null));
   }
 }
+// Copy a command or a config; without the right to copy, it stays selected.
+for (const box of document.querySelectorAll(".copied")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(box.querySelector("code"));
+    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  box.append(button);
+}

@@ -8,7 +8,7 @@ from typing import Any
 
 from rollshape.errors import RequestError
 from rollshape.files import disk_errors, write_bytes
-from rollshape.reports.advice_section import advice_sections, recommend_in_sentences
+from rollshape.reports.advice_section import advice_sections, recommend_in_sentences, recommended_commands
 from rollshape.reports.document import Document, Section
 from rollshape.reports.html import to_html
 from rollshape.reports.markdown import to_markdown
@@ -70,7 +70,14 @@ def write_report(path: Path, records: list[RunRecord] | None = None) -> WrittenR
     html, markdown = path / "report.html", path / "report.md"
     for file, text in ((html, to_html(document)), (markdown, to_markdown(document, FIGURES_FOLDER))):
         write_bytes(file, text.encode(errors="replace"), RETRY)  # a path need not be UTF-8
-    return WrittenReport(html, markdown, document.title, document.headline, data.claims, list(document.summary))
+    return WrittenReport(
+        html,
+        markdown,
+        document.title,
+        document.headline,
+        data.claims,
+        list(document.recommendation) + list(document.summary),
+    )
 
 
 def build_document(data: ReportData) -> Document:
@@ -85,11 +92,11 @@ def build_document(data: ReportData) -> Document:
         Section("How this report was made", provenance_blocks(data)),
     ]
     title = data.state.study.title if data.state else f"Runs in {data.path.resolve().name}"
-    recommendation = recommend_in_sentences(data)
+    recommendation, commands = recommend_in_sentences(data), recommended_commands(data)
     if recommendation and not has_claim(data):  # the recommendation is what the report is about
-        return Document(title, "confirmed", recommendation[0], recommendation[1:], sections)
-    summary = recommendation + summarize_claims(data)
-    return Document(title, own_claims(data)[0].answer, write_headline(data), summary, sections)
+        return Document(title, "confirmed", recommendation[0], recommendation[1:], sections, (), commands)
+    answer, headline, summary = own_claims(data)[0].answer, write_headline(data), summarize_claims(data)
+    return Document(title, answer, headline, summary, sections, recommendation, commands)
 
 
 def has_claim(data: ReportData) -> bool:

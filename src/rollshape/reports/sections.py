@@ -25,6 +25,7 @@ from rollshape.training.spec import FINAL_EPISODES
 INTERVALS = (
     f"interquartile mean and 95 % bootstrap interval from {MIN_BOOTSTRAP_RUNS} runs on, else mean and t-interval"
 )
+AXES = "The axis is limited to the runs; a wide interval may extend beyond it."
 CURVE_CAPTIONS: dict[Alignment, str] = {
     "timesteps": "Sample efficiency: return at equal timesteps.",
     "seconds": "Speed on the machine that ran it: return at equal seconds, without compilation and evaluation.",
@@ -56,7 +57,7 @@ def _score_blocks(data: ReportData, task: Task, number: int) -> list[Block]:
     threshold, finals = task.threshold(), task.final_returns()
     blocks: list[Block] = []
     if finals:
-        caption = f"Final return of every run ({INTERVALS}). {data.command}"
+        caption = f"Final return of every run ({INTERVALS}). {AXES} {data.command}"
         blocks.append(scores.final_returns(f"finals-{number}", task, finals, caption))
     else:
         blocks.append(Text("No run has finished: there is no final return yet.", "strong"))
@@ -83,7 +84,7 @@ def _curve_blocks(data: ReportData, task: Task, number: int) -> list[Block]:
         blocks.append(Text("Not every run was evaluated during training: the curves show training returns."))
     threshold = task.threshold()
     for by in ALIGNMENTS:
-        caption = f"{CURVE_CAPTIONS[by]} Thin: every run; thick: center with its 95 % interval. {data.command}"
+        caption = f"{CURVE_CAPTIONS[by]} Thin: every run; thick: center with its 95 % interval. {AXES} {data.command}"
         name = f"curves-{number}-{by.replace('_', '-')}"
         figure = scores.learning_curves(name, task, by, threshold.value if threshold else None, caption)
         if figure is not None:

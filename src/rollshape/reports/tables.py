@@ -127,7 +127,7 @@ def _format_measured(measured: Estimate | NoiseScale | Horizon) -> str:
 
 
 def _format_finite(number: float | None) -> str | None:
-    return None if number is None or not np.isfinite(number) else f"{number:.3g}"
+    return None if number is None or not np.isfinite(number) else format_number(number)
 
 
 def predicted_errors(predictions: Sequence[Prediction], caption: str) -> Table:

@@ -6,7 +6,9 @@ Run: python -m rollshape.web.build OUT --pyodide DIR (the unpacked npm package `
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
+import json
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ STATIC = Path(__file__).parent / "static"
 SOURCE = Path(rollshape.__file__).parent
 MODULES = ("__init__.py", "errors.py", "files.py", "formatting.py", "typed.py", "processes.py")
 WEB_MODULES = ("__init__.py", "api.py", "planner.py")
+WORKER = "offline.js"  # the service worker; it is built from the others
 SERVER_ONLY = ("runs.js", "studies.js", "probes.js", "chart.js")  # views of the local server
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
@@ -37,12 +40,23 @@ def main() -> None:
 def build(out: Path, pyodide: Path) -> None:
     """Write the page to a folder; files of an earlier build are replaced."""
     (out / "pyodide").mkdir(parents=True, exist_ok=True)
-    for path in sorted(STATIC.iterdir()):
-        if path.is_file() and path.name not in SERVER_ONLY:
-            write_bytes(out / path.name, path.read_bytes())
+    names = [path.name for path in sorted(STATIC.iterdir()) if path.is_file()]
+    names = [name for name in names if name not in (*SERVER_ONLY, WORKER)]
+    for name in names:
+        write_bytes(out / name, (STATIC / name).read_bytes())
     write_bytes(out / "rollshape.zip", bundle())
     for name in PYODIDE:
         shutil.copyfile(pyodide / name, out / "pyodide" / name)
+    write_bytes(out / WORKER, _service_worker(out, [*names, "rollshape.zip", *(f"pyodide/{name}" for name in PYODIDE)]))
+
+
+def _service_worker(out: Path, names: list[str]) -> bytes:
+    """Return the service worker with the names of the page's files and a hash of them: it changes if one does."""
+    version = hashlib.sha256()
+    for name in names:
+        version.update(hashlib.sha256((out / name).read_bytes()).digest())
+    files = {"version": version.hexdigest()[:16], "files": ["./", *names]}
+    return f"const BUILD = {json.dumps(files)};\n".encode() + (STATIC / WORKER).read_bytes()
 
 
 def bundle() -> bytes:

@@ -52,26 +52,25 @@ class Folder:
 
     def _search(self) -> FolderContents:
         runs, studies, count = [], [], 0
-        for folder, names in self._walk(self.root, 0):
+        for name, names in self._walk("", 0):
             count += 1
             if count > MOST_FOLDERS:
                 break
-            name = "." if folder == self.root else folder.relative_to(self.root).as_posix()
             runs += [name] if "run.json" in names else []
             studies += [name] if "journal.jsonl" in names else []
         return FolderContents(tuple(sorted(runs)), tuple(sorted(studies)), count <= MOST_FOLDERS)
 
-    def _walk(self, folder: Path, depth: int) -> Iterator[tuple[Path, set[str]]]:
-        """Yield folders with the names of their files; links are not followed."""
+    def _walk(self, folder: str, depth: int) -> Iterator[tuple[str, set[str]]]:
+        """Yield folders, relative to the root, with the names of their files; links are not followed."""
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(os.path.join(self.root, folder)) as entries:
                 inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:  # vanished, or not readable
             return
         files = {name for name, is_folder in inside if not is_folder}
-        yield folder, files
+        yield folder or ".", files
         if depth == DEEPEST or "run.json" in files:
             return
         for name, is_folder in sorted(inside):
             if is_folder and name not in _NOT_SEARCHED and not name.startswith("."):
-                yield from self._walk(folder / name, depth + 1)
+                yield from self._walk(f"{folder}/{name}" if folder else name, depth + 1)

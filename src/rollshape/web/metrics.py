@@ -38,16 +38,20 @@ def sample_rows(path: Path, most: int = MOST_POINTS) -> list[Row]:
     return [unique[update] for update in sorted(unique)]
 
 
-def last_row(path: Path) -> Row | None:
+def last_row(path: str | Path) -> Row | None:
     """Return the last complete row, from the end of the file."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             for tail in TAIL_BYTES:
                 file.seek(max(0, size - tail))
-                for line in reversed(file.read(tail).split(b"\n")[:-1]):
-                    if (row := _parse_row(line + b"\n")) is not None:
+                content = file.read(tail)
+                end = content.rfind(b"\n") + 1
+                while end > 0:
+                    start = content.rfind(b"\n", 0, end - 1) + 1
+                    if (row := _parse_row(content[start:end])) is not None:
                         return row
+                    end = start
                 if tail >= size:
                     break
     except OSError:

@@ -39,30 +39,30 @@ class RunList:
         return {"root": str(self.folder.root), "runs": runs, "is_complete": contents.is_complete}
 
     def _entry(self, name: str) -> Document:
-        path = self.folder.root / name
-        stamps = _stamp(path / "run.json"), _stamp(path / "metrics.jsonl")
+        path = os.path.join(self.folder.root, name)  # text: a thousand Path objects would take as long as the files
+        stamps = _stamp(f"{path}/run.json"), _stamp(f"{path}/metrics.jsonl")
         known = self._runs.get(name)
         if known is None or known[:2] != stamps:
-            known = (*stamps, describe_run(path) | {"path": name})
+            known = (*stamps, describe_run(path, stamps) | {"path": name})
             self._runs[name] = known
         return known[2]
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: str | Path) -> Stamp | None:
     try:
-        state = path.stat()
+        state = os.stat(path)
     except OSError:
         return None
     return state.st_mtime_ns, state.st_size
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: str | Path) -> Document:
     """Return run.json of a run directory; a RequestError that says what is wrong with it."""
-    source = path / "run.json"
     try:
-        if source.stat().st_size > MOST_RUN_JSON:
-            raise RequestError("run", f"run.json has more than {MOST_RUN_JSON:,} bytes.", "It is not a run's.")
-        document = parse_json(source.read_bytes())
+        with open(os.path.join(path, "run.json"), "rb") as file:
+            if os.fstat(file.fileno()).st_size > MOST_RUN_JSON:
+                raise RequestError("run", f"run.json has more than {MOST_RUN_JSON:,} bytes.", "It is not a run's.")
+            document = parse_json(file.read())
     except OSError as error:
         raise RequestError("run", f"run.json cannot be read: {error.strerror}.", "It may have been moved.") from None
     except ValueError:
@@ -74,15 +74,20 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def describe_run(path: Path) -> Document:
-    """Return the line of a run in the list; one that cannot be read has the status unreadable and the reason."""
-    name = path.name
+def describe_run(path: str | Path, stamps: tuple[Stamp | None, ...] | None = None) -> Document:
+    """Return the line of a run in the list; one that cannot be read has the status unreadable and the reason.
+
+    `stamps` are those of run.json and metrics.jsonl, if they are known.
+    """
+    name = os.path.basename(os.path.normpath(path))  # also of the root, as “.”
+    if stamps is None:
+        stamps = _stamp(os.path.join(path, "run.json")), _stamp(os.path.join(path, "metrics.jsonl"))
     try:
         document = read_document(path)
     except RequestError as error:
         return {"name": name, "status": "unreadable", "reason": error.message}
     spec, plan, summary = document["spec"], document["plan"], _mapping(document.get("summary"))
-    row = last_row(path / "metrics.jsonl") or {}
+    row = last_row(os.path.join(path, "metrics.jsonl")) or {}
     total = number(plan.get("actual_timesteps"))
     timesteps = number(row.get("timesteps"))
     return {
@@ -103,14 +108,8 @@ def describe_run(path: Path) -> Document:
         "return": next((value for name in RETURNS if (value := number(row.get(name))) is not None), None),
         "final_return": number(summary.get("final_return")),
         "sps": number(summary.get("sps")) or number(row.get("sps")),
-        "written": _written(path),
+        "written": max((stamp[0] / 1e9 for stamp in stamps if stamp is not None), default=None),  # seconds since 1970
     }
-
-
-def _written(path: Path) -> float | None:
-    """Return when the run last wrote something, in seconds since 1970."""
-    times = [stamp[0] / 1e9 for name in ("metrics.jsonl", "run.json") if (stamp := _stamp(path / name)) is not None]
-    return max(times, default=None)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 from rollshape.errors import RequestError
 from rollshape.probes.result import Probe
 from rollshape.probes.rewards import RewardProbe
+from rollshape.reports.advice_section import recommend_in_sentences, recommended_commands
+from rollshape.reports.report import has_claim
 from rollshape.reports.report_data import ReportData, read_report_data
 from rollshape.reports.summary import summarize_claims, write_headline
 from rollshape.studies.curves import ALIGNMENTS, common_grid, confidence_band
@@ -71,6 +73,8 @@ def _read_study(path: Path, name: str, state: StudyState) -> Document:
         "illegal": [point.to_dict() for point in state.illegal],
         "report": (path / "report.html").is_file(),
         "tasks": [],
+        "recommendation": [],
+        "commands": [],
         "headline": "",
         "summary": [],
         "answer": None,
@@ -79,10 +83,15 @@ def _read_study(path: Path, name: str, state: StudyState) -> Document:
         data = read_report_data(path)
     except RequestError as error:  # no row yet, or a damaged run
         return document | {"waiting": error.message}
+    recommendation, reasons = recommend_in_sentences(data), summarize_claims(data)
+    if not has_claim(data):  # a race: one answer, and its reasons
+        recommendation, reasons = recommendation[:1], recommendation[1:]
     return document | {
         "tasks": [_task(task) for task in data.tasks],
+        "recommendation": recommendation,
+        "commands": recommended_commands(data),
         "headline": write_headline(data),
-        "summary": summarize_claims(data),
+        "summary": reasons,
         "answer": data.claims[0].answer if data.claims else None,
         "outcomes": _outcomes(data),
     }

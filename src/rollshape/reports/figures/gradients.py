@@ -23,6 +23,8 @@ from rollshape.studies.statistics import Floats, summarize
 
 HIGHER_IS_BETTER = {"final return", "effective sample size"}
 MEASURES = ("final return", "variance", "bias²", "bias² + variance", "effective sample size")
+PANEL_POINTS = 3.2 * 72  # width of a map
+BRIGHT = 0.6  # share of viridis above which text is black
 NOT_MEASURED = Estimate(np.nan, np.nan, np.nan)
 
 
@@ -55,8 +57,9 @@ def _set_map_axes(axis: Any, title: str, steps: Sequence[int], envs: Sequence[in
     """Put T on the x-axis and N on the y-axis."""
     axis.grid(False)
     axis.set_title(title, fontsize=10)
-    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=70, fontsize=7)
-    axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=7)
+    size = 9 if max(len(steps), len(envs)) <= 8 else 7
+    axis.set_xticks(range(len(steps)), [str(t) for t in steps], rotation=0 if len(steps) <= 8 else 70, fontsize=size)
+    axis.set_yticks(range(len(envs)), [str(n) for n in envs], fontsize=size)
     axis.set_xlabel("num_steps T")
 
 
@@ -70,18 +73,25 @@ def shape_map(name: str, task: Task, scores: Mapping[str, Floats], caption: str)
     panels = [i for i in range(len(MEASURES)) if any(row[i + 2] is not None for row in rows[1:])]
     if len(rows) == 2 or not panels:  # one shape is no map
         return None
-    with new_figure(name, (2.6 * len(panels) + 1, 4.0)) as canvas:
-        axes = canvas.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        for axis, panel in zip(axes, panels, strict=True):
+    width = min(3, len(panels))
+    height = -(-len(panels) // width)
+    with new_figure(name, (3.6 * width + 1, 3.1 * height + 0.5)) as canvas:
+        axes = canvas.subplots(height, width, squeeze=False, sharex=True, sharey=True).flatten()
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        for axis, panel in zip(axes, panels, strict=False):
             grid = np.full((len(envs), len(steps)), np.nan)
             for row in rows[1:]:
                 if row[panel + 2] is not None:
                     grid[envs.index(row[0]), steps.index(row[1])] = row[panel + 2]
             color_map = "viridis" if MEASURES[panel] in HIGHER_IS_BETTER else "viridis_r"
-            axis.imshow(_ranks(grid), origin="lower", cmap=color_map, aspect="auto", vmin=0, vmax=1)
-            _write_cells(axis, grid)
+            ranks = _ranks(grid)
+            axis.imshow(ranks, origin="lower", cmap=color_map, aspect="auto", vmin=0, vmax=1)
+            _write_cells(axis, grid, ranks if color_map == "viridis" else 1 - ranks)
             _set_map_axes(axis, MEASURES[panel], steps, envs)
-        axes[0].set_ylabel("num_envs N")
+            axis.tick_params(labelbottom=True)
+        for axis in axes[::width]:
+            axis.set_ylabel("num_envs N")
         return finish_figure(name, caption, canvas, rows)
 
 
@@ -108,11 +118,14 @@ def _ranks(grid: Floats) -> Floats:
     return np.where(np.isfinite(grid), np.searchsorted(values, grid) / max(1, len(values) - 1), np.nan)
 
 
-def _write_cells(axis: Any, grid: Floats) -> None:
-    box = {"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1}
-    for (y, x), value in np.ndenumerate(grid):
-        if np.isfinite(value):
-            axis.text(x, y, format_number(value), ha="center", va="center", fontsize=7, bbox=box, color="black")
+def _write_cells(axis: Any, grid: Floats, brightness: Floats) -> None:
+    """Write each value as large as its cell allows, white on dark cells and black on bright ones."""
+    texts = {place: format_number(value) for place, value in np.ndenumerate(grid) if np.isfinite(value)}
+    longest = max(map(len, texts.values()), default=1)
+    size = min(9.5, PANEL_POINTS / grid.shape[1] / (0.62 * longest))
+    for (y, x), text in texts.items():
+        color = "black" if brightness[y, x] > BRIGHT else "white"
+        axis.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
 
 
 def variance_terms(name: str, task: Task, caption: str) -> Figure | None:

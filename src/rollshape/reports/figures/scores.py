@@ -9,7 +9,7 @@ import numpy as np
 
 from rollshape.probes.plotting import INK, error_bars, new_figure
 from rollshape.reports.document import Figure
-from rollshape.reports.figures.base import finish_figure, group_colors
+from rollshape.reports.figures.base import finish_figure, group_colors, limit_to_values
 from rollshape.studies.curves import Alignment, Curve, common_grid, confidence_band
 from rollshape.studies.groups import Task
 from rollshape.studies.ranking import Prediction
@@ -48,6 +48,7 @@ def draw_final_returns(axis: Any, name: str, task: Task, scores: Mapping[str, Fl
         rows += [(label, value, summary.value, summary.low, summary.high) for value in values]
     _label_groups(axis, labels)
     axis.set_ylabel("final return")
+    limit_to_values(axis, [value for values in scores.values() for value in values])
     return titles, rows
 
 
@@ -93,6 +94,7 @@ def draw_learning_curves(axis: Any, name: str, task: Task, by: Alignment, thresh
     is_fresh = task.metric == "eval_return"
     axis.set(xlabel=AXIS_LABELS[by], ylabel="return on fresh episodes" if is_fresh else "training return")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    limit_to_values(axis, [row[3] for row in rows[1:]])
     return titles, rows
 
 
@@ -123,13 +125,13 @@ def predicted_errors(
                 axis.plot([low, high], [score.value] * 2, color=color, lw=1, alpha=0.6)
                 axis.errorbar([error], [score.value], yerr=error_bars([score]), fmt="none", ecolor=color, capsize=3)
                 axis.plot([error], [score.value], "o", color=color, ms=7, gid=key)
-                axis.annotate(label, (error, score.value), xytext=(6, 5), textcoords="offset points", fontsize=8)
                 titles[key] = f"{label}: predicted {error:.3g}, measured {score.value:.4g}"
                 rows.append((prediction.horizon, label, error, low, high, score.value, score.low, score.high))
             _set_log_ticks(axis)
             axis.set(xlabel="predicted error, relative to the median shape", title=prediction.horizon)
         axes[0].set_ylabel("final return")
-        return finish_figure(name, caption, canvas, rows, titles=titles)
+        limit_to_values(axes[0], [row[5] for row in rows[1:]])
+        return finish_figure(name, caption, canvas, rows, list(colors.items()), titles, "upper right")
 
 
 def _set_log_ticks(axis: Any) -> None:

@@ -13,12 +13,12 @@ from rollshape.files import output_directory, write_bytes
 from rollshape.geometry.algorithms import RULES
 from rollshape.geometry.calls import check_arguments
 from rollshape.geometry.dialects.translate import translate
+from rollshape.geometry.plan import Plan
 from rollshape.geometry.values import COUNT, POSITIVE
 from rollshape.studies.engines import EngineName
 from rollshape.studies.events import OnEvent
 from rollshape.studies.racing.advice import Advice, advise_from
 from rollshape.studies.racing.candidates import Variation, candidate_points, parse_shapes, planned_shapes
-from rollshape.studies.racing.race import Candidate
 from rollshape.studies.racing.rule import POINTS, minimum_budget
 from rollshape.studies.racing.settings import DEFAULT_BUDGET, Objective, RaceSettings
 from rollshape.studies.racing.why import explain
@@ -206,17 +206,19 @@ def recommend(state: StudyState, to: str | None = None) -> Recommendation:
             "study", f"{state.store.path} holds no race that is over.", "Run the same `rollshape advise` to resume it."
         )
     advice = advise_from(race)
-    config, not_preserved = (None, []) if to is None else dialect_config(advice.best.candidate, to)
+    config, not_preserved = (
+        (None, []) if to is None else dialect_config(advice.best.candidate.spec, advice.best.candidate.plan, to)
+    )
     recommendation = Recommendation(advice, explain(advice, race), config, not_preserved, state.store.path)
     document = json.dumps(recommendation.to_dict(), indent=2, allow_nan=False)
     write_bytes(state.store.path / ADVICE_FILE, document.encode())
     return recommendation
 
 
-def dialect_config(candidate: Candidate, to: str) -> tuple[dict[str, Any], list[str]]:
-    """Return (the candidate as a config of another library, what that library does not preserve)."""
-    spec, plan = candidate.spec.to_dict(), candidate.plan
+def dialect_config(spec: Spec, plan: Plan, to: str) -> tuple[dict[str, Any], list[str]]:
+    """Return (spec and plan as a config of another library, what that library does not preserve)."""
+    settings = spec.to_dict()
     sizes = {name: getattr(plan, name) for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs")}
-    values = {name: spec[name] for name in TRANSLATED if spec.get(name) is not None} | sizes
+    values = {name: settings[name] for name in TRANSLATED if settings.get(name) is not None} | sizes
     result = translate(values, "rollshape", to)
     return dict(result.config), list(result.not_preserved)

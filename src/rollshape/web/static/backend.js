@@ -16,7 +16,7 @@ export function start(onProgress) {
     worker.onmessage = ({ data }) => {
       if (data.progress) onProgress(data.progress);
       else if (data.failed) reject(new Error(data.failed));
-      else if (data.ready) resolve();
+      else if (data.ready) { resolve(); keepFiles(); }
       else {
         waiting.get(data.id)(JSON.parse(data.document));
         waiting.delete(data.id);
@@ -24,6 +24,11 @@ export function start(onProgress) {
     };
   });
   return ready;
+}
+
+// Without a secure context or the right to store files, the page needs the network when it is opened.
+function keepFiles() {
+  navigator.serviceWorker?.register("offline.js").catch(() => {});
 }
 
 // Returns the document of a function of rollshape.web.api; {"error": …} if the request is wrong.

@@ -1,15 +1,15 @@
 // Charts as SVG: lines with bands, intervals, grids. Hover or use the arrow keys for values; drag or use + and − to zoom.
 
-import { compact, h, number, replace, s } from "./dom.js";
+import { compact, h, integer, number, replace, s } from "./dom.js";
 
 export const COLORS = ["var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)", "var(--c4)", "var(--c5)", "var(--c6)", "var(--c7)"];
-const MARGIN = { left: 58, right: 14, top: 10, bottom: 40 };
+const MARGIN = { left: 58, right: 20, top: 10, bottom: 40 };
 
 export function ticks(low, high, count = 5) {
   if (!(high > low)) return [low];
   const raw = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
+  const step = power * (raw / power > 7 ? 10 : raw / power > 3.2 ? 5 : raw / power > 1.4 ? 2 : 1);
   const list = [];
   for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) list.push(Number(value.toPrecision(12)));
   return list;
@@ -40,7 +40,8 @@ export function smooth(values, weight) {
   });
 }
 
-// options: label, xLabel, yLabel, height, xLog, yLog, yZero, points. series: [{name, color, x, y, raw?, low?, high?}].
+// options: label, xLabel, yLabel, height, xLog, yLog, yZero, xTicks, points.
+// series: [{name, color, x, y, raw?, low?, high?, hasBand?}]; without a band, low and high are only under the pointer.
 export function lineChart(options) {
   const tip = h("div", { class: "tip", hidden: true });
   const live = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
@@ -48,7 +49,7 @@ export function lineChart(options) {
   const legend = h("div", { class: "legend" });
   const reset = h("button", { type: "button", class: "small zoom-reset", hidden: true, onclick: () => { zoom = null; draw(); } }, "Reset zoom");
   const box = h("div", { class: "chart-box" }, svg, tip, reset, legend, live);
-  let series = [], zoom = null, width = 600, scales = null, cursor = null, dragged = null;
+  let series = null, zoom = null, width = 600, scales = null, cursor = null, dragged = null;
   const height = options.height ?? 280;
 
   function visible() {
@@ -61,6 +62,7 @@ export function lineChart(options) {
   }
 
   function draw() {
+    if (!series) return; // nothing was given yet
     width = Math.max(280, box.clientWidth || 600);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("width", width);
@@ -68,7 +70,7 @@ export function lineChart(options) {
     const lines = visible();
     const positive = (value) => !isNumber(value) || value > 0;
     const xs = extent(lines.flatMap((line) => line.x).filter((x) => !options.xLog || positive(x)));
-    const ys = extent(lines.flatMap((line) => [...line.y, ...(line.low ?? []), ...(line.high ?? [])]).filter((y) => !options.yLog || positive(y)));
+    const ys = yRange(lines, (y) => !options.yLog || positive(y));
     replace(legend, series.length > 1 && series.map((line) => h("span", {}, h("i", { style: `background:${line.color}` }), line.name)));
     reset.hidden = !zoom;
     tip.hidden = true;
@@ -81,20 +83,41 @@ export function lineChart(options) {
     if (options.yZero) ys[0] = Math.min(0, ys[0]);
     const pad = options.yLog ? 0 : (ys[1] - ys[0] || Math.abs(ys[0]) || 1) * 0.06;
     scales = {
-      x: scale(xs, [MARGIN.left, width - MARGIN.right], options.xLog),
+      x: scale(xs, [MARGIN.left, width - MARGIN.right], options.xLog, tickPositions(xs)),
       y: scale([ys[0] - (options.yZero && ys[0] === 0 ? 0 : pad), ys[1] + pad], [height - MARGIN.bottom, MARGIN.top], options.yLog),
     };
     svg.setAttribute("aria-label", describe(lines));
     replace(svg, axes(), lines.map(path), s("g", { class: "cursor" }));
   }
 
-  function scale([low, high], [from, to], isLog) {
+  // The range of the lines, and of the bands as far as they do not flatten the lines.
+  function yRange(lines, isUsable) {
+    const inner = extent(lines.flatMap((line) => [...line.y, ...(line.raw ?? [])]).filter(isUsable));
+    if (!inner) return null;
+    const banded = lines.filter((line) => line.hasBand !== false);
+    const outer = extent([...inner, ...banded.flatMap((line) => [...(line.low ?? []), ...(line.high ?? [])]).filter(isUsable)]);
+    const map = options.yLog ? Math.log10 : (value) => value, back = options.yLog ? (value) => 10 ** value : (value) => value;
+    const [a, b] = inner.map(map), [low, high] = outer.map(map);
+    const room = b > a ? 0.5 * (b - a) : Infinity; // one level: the band is all there is to show
+    return [back(Math.max(low, a - room)), back(Math.min(high, b + room))];
+  }
+
+  function scale([low, high], [from, to], isLog, positions) {
     const map = isLog ? Math.log10 : (value) => value;
     const [a, b] = [map(low), map(high)];
     const place = (value) => (b === a ? (from + to) / 2 : from + ((map(value) - a) / (b - a)) * (to - from));
     place.invert = (pixel) => { const value = a + ((pixel - from) / (to - from)) * (b - a); return isLog ? 10 ** value : value; };
-    place.ticks = isLog ? logTicks(low, high) : ticks(low, high, to > from ? Math.max(2, Math.floor((to - from) / 110)) : 5);
+    place.limit = (value) => Math.min(high, Math.max(low, value));
+    place.ticks = positions ?? (isLog ? logTicks(low, high) : ticks(low, high, to > from ? Math.max(2, Math.floor((to - from) / 75)) : 5));
     return place;
+  }
+
+  // Given positions, as many as there is room for: each, every second, every fourth …
+  function tickPositions([low, high]) {
+    const given = options.xTicks?.filter((x) => x >= low && x <= high);
+    if (!given?.length) return null;
+    const every = 2 ** Math.max(0, Math.ceil(Math.log2(given.length / ((width - MARGIN.left) / 52))));
+    return given.filter((_, i) => i % every === 0);
   }
 
   function axes() {
@@ -102,7 +125,7 @@ export function lineChart(options) {
     return s("g", { class: "axes" },
       scales.y.ticks.map((value) => [s("line", { class: "gridline", x1: MARGIN.left, x2: width - MARGIN.right, y1: scales.y(value), y2: scales.y(value) }),
         s("text", { class: "axis", x: MARGIN.left - 8, y: scales.y(value) + 4, "text-anchor": "end" }, compact(value))]),
-      scales.x.ticks.map((value) => s("text", { class: "axis", x: scales.x(value), y: bottom + 17, "text-anchor": "middle" }, (options.xFormat ?? compact)(value))),
+      scales.x.ticks.map((value) => s("text", { class: "axis", x: scales.x(value), y: bottom + 17, "text-anchor": "middle" }, (options.xTicks ? integer : compact)(value))),
       s("line", { class: "baseline", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }),
       s("text", { class: "axis name", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 6, "text-anchor": "middle" }, options.xLabel),
       options.yLabel && s("text", { class: "axis name", x: 12, y: (bottom + MARGIN.top) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(bottom + MARGIN.top) / 2})` }, options.yLabel));
@@ -116,9 +139,10 @@ export function lineChart(options) {
 
   function path(line) {
     const drawn = [];
-    if (line.low && line.high) {
+    if (line.low && line.high && line.hasBand !== false) {
+      const edge = (i, values) => `${scales.x(line.x[i]).toFixed(1)} ${scales.y(scales.y.limit(values[i])).toFixed(1)}`;
       const inside = line.x.map((_, i) => i).filter((i) => isNumber(line.low[i]) && isNumber(line.high[i]) && (!options.yLog || line.low[i] > 0));
-      if (inside.length > 1) drawn.push(s("path", { class: "band", fill: line.color, d: `M${inside.map((i) => at(line, i, line.high)).join("L")}L${inside.toReversed().map((i) => at(line, i, line.low)).join("L")}Z` }));
+      if (inside.length > 1) drawn.push(s("path", { class: "band", fill: line.color, opacity: Math.min(0.16, 0.4 / series.length), d: `M${inside.map((i) => edge(i, line.high)).join("L")}L${inside.toReversed().map((i) => edge(i, line.low)).join("L")}Z` }));
     }
     if (line.raw) { const raw = usable(line, line.raw); if (raw.length > 1) drawn.push(s("path", { class: "line raw", stroke: line.color, d: `M${raw.map((i) => at(line, i, line.raw)).join("L")}` })); }
     const points = usable(line, line.y);
@@ -222,13 +246,14 @@ export function shapeGrid({ label, cells }) {
   const range = extent(cells.map((cell) => cell.value)) ?? [0, 1];
   const share = (value) => (range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 1);
   const find = (n, t) => cells.find((cell) => cell.num_envs === n && cell.num_steps === t);
+  const isBest = (cell) => isNumber(cell.value) && cell.value === range[1] && cells.length > 1;
   return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, h("table", { class: "shape-grid" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "N \\ T"), columns.map((t) => h("th", { scope: "col" }, number(t))))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "N ↓ T →"), columns.map((t) => h("th", { scope: "col" }, number(t))))),
     h("tbody", {}, rows.map((n) => h("tr", {}, h("th", { scope: "row" }, number(n)), columns.map((t) => {
       const cell = find(n, t);
       if (!cell) return h("td", { class: "none" }, "");
       const level = isNumber(cell.value) ? Math.round(5 + 37 * share(cell.value)) : 0; // text stays readable on all of them
-      return h("td", { style: isNumber(cell.value) ? `background:color-mix(in srgb,var(--accent) ${level}%,var(--panel))` : "", title: cell.note },
+      return h("td", { class: isBest(cell) ? "best" : "", style: isNumber(cell.value) ? `background:color-mix(in srgb,var(--accent) ${level}%,var(--panel))` : "", title: cell.note },
         cell.text, cell.progress < 1 && h("progress", { max: 1, value: cell.progress, "aria-label": `${number(100 * cell.progress)} % done` }));
     }))))));
 }

@@ -4,13 +4,17 @@ import { remember } from "./app.js";
 import { call } from "./backend.js";
 import { copyButton, diffView, errorBox, h, integer, parseSize, replace, severity } from "./dom.js";
 
-const EXAMPLE = `# SB3, tuned on 8 environments
-n_envs: 8
-n_steps: 100
-batch_size: 96    # 96 of 800
-n_epochs: 10
-learning_rate: 0.0003
-gamma: 0.99
+const EXAMPLE = `params:
+  config:
+    name: ant
+    num_actors: 100         # was 2048
+    horizon_length: 16
+    minibatch_size: 8192    # a quarter of 2048 × 16
+    mini_epochs: 4
+    learning_rate: 3e-4
+    gamma: 0.99
+    tau: 0.95
+    max_epochs: 500
 `;
 const LONGEST_IN_ADDRESS = 4000;
 let text, name, dialect, facts, root, input, result, rescaled, wanted;
@@ -85,7 +89,7 @@ async function explain() {
   if (asked !== text || !result.isConnected) return;
   if (answer.error && !answer.candidates) { replace(result, h("section", { class: "panel" }, errorBox(answer.error))); return; }
   rescaled = h("div", { class: "stack" });
-  replace(result, recognized(answer), answer.error && problem(answer), answer.runs?.plan && runs(answer), answer.runs?.error && h("section", { class: "panel" }, errorBox(answer.runs.error)),
+  replace(result, recognized(answer), answer.error && problem(answer), answer.runs?.plan && runs(answer), answer.runs?.error && h("section", { class: "panel" }, h("h2", {}, "What it runs"), errorBox(answer.runs.error)),
     answer.patch && repair(answer), answer.patch && rescale(answer));
 }
 
@@ -126,11 +130,12 @@ function runs({ runs: { plan, defaults } }) {
     ["ppo", "a2c", "reinforce", "ppo-ewma"].includes(plan.algo) && h("p", {}, h("a", { href: `#plan?${query}` }, "Open these sizes in the planner")));
 }
 
-function repair({ patch, text: fixed }) {
+function repair({ patch, text: fixed, runs: before }) {
   const changes = Object.keys(patch.changes).length;
+  const isShort = before?.plan && (before.plan.dropped > 0 || before.plan.last_minibatch_size !== before.plan.minibatch_size);
   return h("section", { class: "panel" }, h("h2", {}, changes ? "Repaired" : "Sizes are valid"),
     changes ? [h("p", {}, `${changes === 1 ? "One value changes" : `${changes} values change`}${patch.reason ? `: ${patch.reason}` : ""}. Comments and layout are kept.`), diffView(patch.diff),
-      h("div", { class: "buttons" }, copyButton(fixed, "Copy the repaired config"))] : h("p", { class: "good" }, "✓ The library accepts these sizes and trains on every sample."),
+      h("div", { class: "buttons" }, copyButton(fixed, "Copy the repaired config"))] : h("p", { class: "good" }, isShort ? "✓ The library accepts these sizes; no value has to change." : "✓ The library accepts these sizes and trains on every sample, in minibatches of equal size."),
     patch.learning_rate && h("p", {}, patch.learning_rate),
     [...patch.comments, ...patch.notes].length > 0 && h("ul", { class: "muted" }, [...patch.comments, ...patch.notes].map((line) => h("li", {}, line))));
 }

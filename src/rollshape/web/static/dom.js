@@ -114,6 +114,17 @@ export function errorBox(error) {
     h("div", {}, h("p", {}, error.message), error.fix && h("p", { class: "muted" }, error.fix)));
 }
 
-export function empty(title, ...text) {
-  return h("div", { class: "empty" }, h("h2", {}, title), text.map((line) => h("p", {}, line)));
+export function empty(title, text, command) {
+  return h("section", { class: "empty" }, h("h2", {}, title), h("p", {}, text), commandBox(command));
 }
+
+// A command to copy.
+export function commandBox(command) {
+  return h("div", { class: "code-box command" }, h("pre", { class: "code", tabindex: "0" }, command.split(/(?= --)/).map((part) => [" ", h("span", {}, part.trim())])), copyButton(command));
+}
+
+export const plural = (count, noun) => `${integer(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+// The name of a run, and its folder without the name that all folders of trials have.
+export const nameOf = (path) => path.split("/").at(-1);
+export const folderOf = (path) => path.split("/").slice(0, -1).filter((part) => part !== "trials").map((part) => `${part}/`).join("");

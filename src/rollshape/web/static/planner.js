@@ -10,6 +10,7 @@ const FULL_BATCH = new Set(["a2c", "reinforce"]);
 const NICE = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
   8192, 12288, 16384, 24576, 32768, 49152, 65536];
 const BUDGETS = [1, 2, 5].flatMap((digit) => [1e4, 1e5, 1e6, 1e7, 1e8, 1e9].map((power) => digit * power)).sort((a, b) => a - b);
+const COMMON = ["sb3", "cleanrl", "rl_games", "isaaclab:rl_games", "rsl_rl", "isaaclab:rsl_rl", "skrl", "rllib", "brax", "purejaxrl", "rollshape"]; // tabs; the others are in a list
 const MEMORY = [["RAM", [8, 16, 32, 64, 128, 256]], ["VRAM", [8, 12, 16, 24, 48, 80]]];
 
 // name, label, help, slider positions, when it applies. Positions may depend on the state and the last answer.
@@ -137,7 +138,8 @@ function drawControls() {
       h("div", { class: "field" }, h("label", { for: "machine" }, "Memory of the machine"), machineSelect())),
     h("div", { class: "field buttons" },
       h("button", { type: "button", class: "quiet", onclick: () => { state = { algo: state.algo, num_envs: 64, num_steps: 32, total_timesteps: 1e6 }; if (!onPolicy(state)) { delete state.num_envs; delete state.num_steps; } drawControls(); update(performance.now()); } }, "Reset"),
-      copyButton(() => location.href, "Copy link")));
+      copyButton(() => location.href, "Copy link")),
+    h("p", { class: "now", "aria-hidden": "true" }));
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
@@ -310,6 +312,7 @@ function draw(result, asked) {
   showNumbers();
   drawFlow(result.svg);
   drawStats(result.plan);
+  controls.querySelector(".now").textContent = shortPlan(result.plan);
   drawMemory(result);
   drawFindings(result.plan.findings, null);
   drawn = JSON.stringify([state, machine]);
@@ -328,7 +331,7 @@ function drawNotices(result, asked) {
 
 function drawFlow(svg) {
   const host = output.flow.querySelector(".flow");
-  const least = isNarrow() ? 0 : 820; // a row of boxes stays readable, and scrolls where it must
+  const least = isNarrow() ? 0 : 600; // a row of boxes stays readable, and scrolls where it must
   host.shadowRoot.innerHTML = `${svg}<style>
     :host{display:block} svg{max-width:100%;min-width:${least}px;height:auto;display:block;margin:0 auto}
     text{fill:var(--text)!important} .title{fill:var(--accent)!important}
@@ -352,6 +355,15 @@ function drawStats(plan) {
   ["Gradient steps", plan.gradient_steps === null ? "–" : integer(plan.gradient_steps), "in the whole run"]);
   replace(output.stats, rows.filter(Boolean).map(([label, value, note]) =>
     h("div", { class: "stat" }, h("span", { class: "muted" }, label), h("strong", {}, value), h("span", { class: "muted" }, note))));
+}
+
+// The plan in a line, which stays in view above the sliders of a phone.
+function shortPlan(plan) {
+  const sizes = plan.transition_batch_size ? `${integer(plan.rollout_size)} steps, ${integer(plan.gradient_steps_per_update)} gradient steps`
+    : `${integer(plan.num_envs)} × ${integer(plan.num_steps)} = ${integer(plan.rollout_size)} · ${integer(plan.num_minibatches)} × ${integer(plan.minibatch_size)}`;
+  const updates = plan.num_updates === null ? "" : ` · ${compact(plan.num_updates)} updates`;
+  const warnings = plan.findings.filter(({ severity: level }) => level !== "info").length;
+  return `${sizes}${updates}${warnings ? ` · ${warnings} ⚠` : ""}`;
 }
 
 const PARTS = [["rollout_bytes", "rollout"], ["replay_bytes", "replay buffer"], ["copy_bytes", "copies"], ["minibatch_bytes", "minibatch"],
@@ -429,18 +441,24 @@ async function complete() {
 async function drawTargets() {
   const names = await call("targets", { algo: state.algo });
   if (!root.contains(controls)) return;
-  if (!names.some(({ name }) => name === target)) target = names[0]?.name ?? "";
-  const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Libraries" }, names.map(({ name, library }) =>
-    h("button", { type: "button", role: "tab", id: `tab-${name}`, title: library, "aria-selected": String(name === target), "aria-controls": "config-text",
-      tabindex: name === target ? 0 : -1, onclick: () => chooseTarget(name), onkeydown: (event) => moveTab(event, names) }, name)));
+  if (!names.some(({ name }) => name === target) || (target === "sb3" && state.algo === "a2c")) target = names[0]?.name ?? "";
+  const tabs = [...(state.algo === "a2c" ? ["sb3:a2c", "torchrl:a2c"] : []), ...COMMON].map((name) => names.find((item) => item.name === name)).filter(Boolean);
+  if (!tabs.length) tabs.push(...names);
+  const others = names.filter((item) => !tabs.includes(item)).sort((a, b) => a.library.localeCompare(b.library));
+  const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Libraries" }, tabs.map(({ name, library }) =>
+    h("button", { type: "button", role: "tab", id: `tab-${name}`, title: library, "aria-controls": "config-text",
+      onclick: () => chooseTarget(name), onkeydown: (event) => moveTab(event, tabs) }, name)));
+  const select = others.length > 0 && h("select", { id: "other-libraries", "aria-label": "Other libraries", onchange: (event) => event.target.value && chooseTarget(event.target.value) },
+    h("option", { value: "" }, `${others.length} more libraries…`), others.map(({ name, library }) => h("option", { value: name }, `${library} (${name})`)));
   replace(output.configs, h("h2", { id: "configs-title" }, "Config for your library"),
-    names.length ? list : h("p", { class: "muted" }, "SAC has no other library to write this plan for. On the command line: rollshape plan --algo sac."),
-    names.length && h("div", { id: "config-text", role: "tabpanel", "aria-labelledby": `tab-${target}` }));
+    names.length ? h("div", { class: "targets" }, list, select) : h("p", { class: "muted" }, "SAC has no other library to write this plan for. On the command line: rollshape plan --algo sac."),
+    names.length && h("div", { id: "config-text", role: "tabpanel" }));
+  markTarget();
   if (answer) drawConfig();
 }
 
 function moveTab(event, names) {
-  const index = names.findIndex(({ name }) => name === target);
+  const index = names.findIndex(({ name }) => `tab-${name}` === event.target.id);
   const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: names.length - 1 }[event.key];
   if (to === undefined) return;
   event.preventDefault();
@@ -449,14 +467,22 @@ function moveTab(event, names) {
   document.getElementById(`tab-${name}`).focus();
 }
 
+// Selects the tab of the library, or its entry in the list; the first tab is in the order of the keyboard then.
+function markTarget() {
+  const tabs = [...output.configs.querySelectorAll("[role=tab]")];
+  const current = tabs.find((tab) => tab.id === `tab-${target}`);
+  for (const tab of tabs) {
+    tab.setAttribute("aria-selected", String(tab === current));
+    tab.tabIndex = tab === (current ?? tabs[0]) ? 0 : -1;
+  }
+  const select = output.configs.querySelector("#other-libraries");
+  if (select) { select.value = current ? "" : target; select.classList.toggle("on", !current); }
+  output.configs.querySelector("#config-text")?.setAttribute("aria-labelledby", current?.id ?? "other-libraries");
+}
+
 function chooseTarget(name) {
   target = name;
-  for (const tab of output.configs.querySelectorAll("[role=tab]")) {
-    const isOn = tab.id === `tab-${name}`;
-    tab.setAttribute("aria-selected", String(isOn));
-    tab.tabIndex = isOn ? 0 : -1;
-  }
-  output.configs.querySelector("#config-text").setAttribute("aria-labelledby", `tab-${name}`);
+  markTarget();
   writeQuery();
   drawConfig();
 }

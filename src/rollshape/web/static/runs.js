@@ -3,13 +3,13 @@
 import { remember } from "./app.js";
 import { get } from "./backend.js";
 import { COLORS, lineChart, smooth } from "./chart.js";
-import { compact, empty, errorBox, h, integer, number, replace, seconds, severity } from "./dom.js";
+import { compact, empty, errorBox, folderOf, h, integer, nameOf, number, replace, seconds, severity } from "./dom.js";
 
 const COLUMNS = [
   ["name", "Run", (run) => run.path],
   ["shape", "N × T", (run) => (run.num_envs ? `${integer(run.num_envs)} × ${integer(run.num_steps)}` : "")],
   ["return", "Return", (run) => number(run.final_return ?? run.return)], ["status", "Status", (run) => run.status],
-  ["env", "Task", (run) => (run.env ? `${run.env} · ${run.algo}` : "")],
+  ["env", "Task", (run) => (run.env ? `${run.env} ${run.algo} ${run.trainer}` : "")],
   ["timesteps", "Steps", (run) => (run.timesteps ? compact(run.timesteps) : "–")], ["sps", "Steps/s", (run) => (run.sps ? compact(run.sps) : "–")],
 ];
 const NUMERIC = new Set(["timesteps", "return", "sps"]);
@@ -29,9 +29,9 @@ export function show(main, query) {
   sources = new Map();
   detail = null;
   view = {
-    table: h("div", { class: "run-table", tabindex: 0, role: "group", "aria-label": "Runs" }), count: h("p", { class: "muted", role: "status" }),
+    table: h("div", { class: "run-table", tabindex: 0, role: "group", "aria-label": "Runs" }), count: h("p", { class: "muted", role: "status" }, "Reading the folder…"),
     chart: lineChart({ label: "Learning curves", xLabel: "timesteps", yLabel: "", height: 320 }),
-    tools: h("div", { class: "toolbar" }), chartNote: h("p", { class: "muted" }), detail: h("div", { class: "results" }),
+    tools: h("div", { class: "toolbar" }), chartNote: h("p", { class: "muted note" }), detail: h("div", { class: "results" }),
   };
   const list = h("section", { class: "panel", "aria-label": "List of runs" },
     h("div", { class: "toolbar" }, h("input", { type: "search", "aria-label": "Filter runs", placeholder: "Filter, for example CartPole 64 done", value: state.filter, oninput: (event) => { state.filter = event.target.value; state.all = false; save(); drawTable(); } }),
@@ -39,8 +39,14 @@ export function show(main, query) {
       h("button", { type: "button", class: "small quiet", onclick: () => { state.selected = []; selectionChanged(); } }, "Clear")),
     view.count, view.table);
   replace(main, list, h("div", { class: "results" }, h("section", { class: "panel", "aria-label": "Curves" }, view.tools, view.chart, view.chartNote), view.detail));
-  load().then(() => { if (!state.selected.length && runs.length) { state.selected = [newest().path]; state.focus = state.selected[0]; } return selectionChanged(); });
+  load().then(() => { if (!state.selected.length && runs.length) { state.selected = [newest().path]; state.focus = state.selected[0]; } selectionChanged(); reveal(); });
   return () => { clearTimeout(timer); for (const source of sources.values()) source.close(); };
+}
+
+// A link may select a run far down the list.
+function reveal() {
+  const line = view.table.querySelector("tr.on");
+  if (line) view.table.scrollTop = line.offsetTop - view.table.clientHeight / 2;
 }
 
 const newest = () => runs.reduce((best, run) => ((run.written ?? 0) > (best.written ?? 0) ? run : best));
@@ -64,7 +70,7 @@ async function load() {
   if (answer.error) { replace(view.table, errorBox(answer.error)); return; }
   runs = answer.runs;
   if (!runs.length) {
-    replace(root, empty("No runs yet", `There is no run directory under ${answer.root}.`, "Train one: rollshape train --env CartPole-v1 --total-timesteps 200k"));
+    replace(root, empty("No runs yet", `There is no run directory under ${answer.root}. This page updates when there is one.`, "rollshape train --env CartPole-v1 --total-timesteps 200k"));
     timer = setTimeout(() => show(root, new URLSearchParams()), 5000);
     return;
   }
@@ -103,14 +109,13 @@ function row(run) {
   return h("tr", { class: index >= 0 ? "on" : "" },
     h("td", {}, h("input", { type: "checkbox", "aria-label": `Overlay ${run.path}`, "data-key": `check-${run.path}`, checked: index >= 0, onchange: () => toggle(run.path) })),
     COLUMNS.map(([name, , format]) => {
-      if (name === "name") return h("td", { class: "name" }, index >= 0 && h("span", { class: "swatch", style: `background:${COLORS[index % COLORS.length]}` }), h("button", { type: "button", "data-key": `open-${run.path}`, title: run.path, onclick: () => open(run.path) }, folderOf(run.path) && h("span", { class: "muted" }, folderOf(run.path)), run.path.split("/").at(-1)));
+      if (name === "name") return h("td", { class: "name" }, h("button", { type: "button", "data-key": `open-${run.path}`, title: run.path, onclick: () => open(run.path) },
+        index >= 0 && h("span", { class: "swatch", style: `background:${COLORS[index % COLORS.length]}` }), nameOf(run.path), folderOf(run.path) && h("small", { class: "muted" }, folderOf(run.path))));
       if (name === "status") return h("td", {}, status(run));
-      return h("td", { class: NUMERIC.has(name) ? "n" : name === "env" ? "task" : "" }, format(run));
+      if (name === "env") return h("td", { class: "task" }, run.env, run.env && h("small", { class: "muted" }, run.algo, run.trainer !== "Rollshape" && ` · ${run.trainer}`));
+      return h("td", { class: NUMERIC.has(name) ? "n" : "" }, format(run));
     }));
 }
-
-// The folder of a run, without the name that all folders of trials have.
-const folderOf = (path) => path.split("/").slice(0, -1).filter((part) => part !== "trials").map((part) => `${part}/`).join("");
 
 function status(run) {
   const kind = { done: "good", running: "live", diverged: "error", unreadable: "error", interrupted: "warn" }[run.status] ?? "";
@@ -201,7 +206,7 @@ function xValues(path, columns) {
 }
 
 function drawChart() {
-  const names = state.selected.map((path) => path.split("/").at(-1));
+  const names = state.selected.map(nameOf);
   const series = state.selected.map((path, i) => {
     const columns = curves.get(path) ?? {};
     const y = columns[state.metric] ?? [];
@@ -238,7 +243,7 @@ async function diagnose(path, panel) {
   const answer = await get("diagnosis", { path });
   if (path !== state.focus || !panel.isConnected) return;
   if (answer.error) { replace(panel, h("h2", {}, "Diagnosis"), h("p", { class: "muted" }, answer.error.message, " ", answer.error.fix)); return; }
-  replace(panel, h("h2", {}, `Diagnosis: ${answer.verdict}`), h("p", {}, answer.reason), answer.suspects.map(finding),
+  replace(panel, h("h2", {}, `Diagnosis: ${answer.verdict}`), h("p", { class: "sentence" }, answer.reason), answer.suspects.map(finding),
     answer.suspects.length === 0 && answer.verdict !== "learned" && h("p", { class: "muted" }, "No measured cause stands out; a probe may show more."));
 }
 
@@ -251,6 +256,6 @@ function comparison(answer) {
   if (answer.error) return h("section", { class: "panel" }, h("h2", {}, "Difference"), errorBox(answer.error));
   const rows = Object.entries(answer.differences);
   return h("section", { class: "panel", "aria-label": "Difference" }, h("h2", {}, "Difference of the two runs"), rows.length === 0 ? h("p", {}, "The same settings, sizes and versions.") : h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Difference" }, h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Setting"), state.selected.map((path) => h("th", { scope: "col" }, path.split("/").at(-1))))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Setting"), state.selected.map((path) => h("th", { scope: "col" }, nameOf(path))))),
     h("tbody", {}, rows.map(([name, values]) => h("tr", {}, h("th", { scope: "row" }, name), values.map((value) => h("td", {}, value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value)))))))));
 }
