@@ -8,6 +8,7 @@ tasks). space-invaders has no data yet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,15 +40,15 @@ class Task:
     seeds: int = 10
     shapes: tuple[tuple[int, int], ...] = FAST_SHAPES
 
-    def study(self) -> Study:
-        """Return all shapes with all seeds; minibatches and epochs are the planner's."""
+    def study(self, seeds: Sequence[int] | None = None) -> Study:
+        """Return all shapes with all seeds or some of them; minibatches and epochs are the planner's."""
         return Study(
             name=self.name,
             title=f"{self.env}: {len(self.shapes)} shapes",
             claim="",
             fixed={"env": self.env, "total_timesteps": self.total_timesteps, **self.settings},
             points=tuple({"num_envs": num_envs, "num_steps": num_steps} for num_envs, num_steps in self.shapes),
-            seeds=tuple(range(self.seeds)),
+            seeds=tuple(range(self.seeds) if seeds is None else seeds),
             evaluate_every=self.total_timesteps // POINTS,
         )
 
