@@ -99,8 +99,8 @@ class Choice:
 Method = Callable[[Table, Floats, np.random.Generator, float], Choice]  # (table, scores of the race, rng, budget)
 
 
-def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
-    """`rollshape advise`, by the code that it runs."""
+def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, NDArray[np.int64]]:
+    """Race as `rollshape advise` does; return the last decision, and how far each run was trained, [shapes, seeds]."""
     trained = np.zeros(scores.shape[:2], np.int64)
 
     def score_of(candidate: int, seed: int, point: int) -> float | None:
@@ -109,6 +109,12 @@ def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget:
     while (decision := decide(table.coordinates, table.updates, SEEDS, budget, score_of, points=table.points)).requests:
         for request in decision.requests:
             trained[request.candidate, request.seed] = request.point
+    return decision, trained
+
+
+def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
+    """`rollshape advise`, by the code that it runs."""
+    decision, trained = race_on(table, scores, budget)
     best = decision.rungs[-1].order[0]
     return Choice(best, _tied(decision, best), float(trained.sum()) / (trained.size * table.points))
 
