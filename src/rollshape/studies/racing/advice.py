@@ -11,7 +11,7 @@ from rollshape.studies.racing.race import Candidate, Race
 from rollshape.studies.racing.rule import Decision, Rung
 
 Status = Literal["best", "tied", "dropped"]
-CROSSING = 0.35  # share of the range of scores that a candidate may still make up at the start of a run
+CROSSING = 0.4  # share of the range of scores that a candidate may still make up at the start of a run
 
 
 @dataclass(frozen=True)
