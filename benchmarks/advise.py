@@ -4,8 +4,9 @@
 the learning curves to benchmarks/data/advise, one file per task. A task that has data gets the seeds that it lacks, and
 one of the stored seeds is run again to check that it reproduces. Everything else reads only these files.
 `score` replays the rule of `rollshape advise` beside other rules, Optuna (`pip install optuna`) and fixed choices, and
-writes benchmarks/data/advise-HALF.json; docs/advise.md has the results.
-Run: .venv/bin/python benchmarks/advise.py collect|score
+writes benchmarks/data/advise-HALF.json; docs/advise.md has the results. `simplify` replays what is left of the rule
+without one of its parts.
+Run: .venv/bin/python benchmarks/advise.py collect|score|simplify
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ def main() -> int:
     scoring.add_argument("--half", choices=("tune", "score"), default="score")
     scoring.add_argument("--budget", type=float, default=0.15, help="share of the full cost")
     scoring.add_argument("--scale", type=float, default=1.0, help="factor of the number of replays")
+    commands.add_parser("simplify", help="replay simpler rules on the tuning half, at equal cost")
     args = parser.parse_args()
+    if args.command == "simplify":
+        from racing.score import score, simpler_rules
+
+        score("tune", 0.15, chosen=simpler_rules())
+        return 0
     if args.command == "score":
         from racing.score import held_out, interval_coverage, score, write_results
 

@@ -19,11 +19,13 @@ from racing.replay import (
     Table,
     hyperband,
     library_default,
+    mean_scores,
     race_on,
     random_choice,
     read_tables,
     rollshape_rule,
     sequential_elimination,
+    simpler_rule,
     successive_halving,
 )
 from rollshape.studies.racing.noise import Noise
@@ -51,6 +53,21 @@ def methods() -> dict[str, tuple[Method, int]]:
         "nearest to SB3's 8×256": (library_default(8, 256), 1),
         "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
         "random shape": (random_choice, REPLAYS),
+    }
+
+
+def simpler_rules() -> dict[str, tuple[Method, int]]:
+    """Return the rule of `rollshape advise` and what is left of it without one of its parts."""
+    one_seed = {"RUNGS": (0.1, 0.4, 1.0), "SEED_SHARES": (1 / 3, 1 / 3, 1 / 3)}
+    count = REPLAYS // 5
+    return {
+        "rollshape advise": (rollshape_rule, count),
+        "without the prior of 256 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
+        "early scores as good as late ones": (simpler_rule(CHANGING_VARIANCE=0.0), count),
+        "mean scores, no Gaussian process": (simpler_rule(smooth=mean_scores), count),
+        "two comparisons: 20 %, end; 1 seed": (simpler_rule(RUNGS=(0.2, 1.0), SEED_SHARES=(1 / 3, 1 / 3)), count),
+        "one seed at the end": (simpler_rule(**one_seed), count),
+        "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), count),
     }
 
 
@@ -112,10 +129,12 @@ def summarize(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     }
 
 
-def score(half: str, budget: float, scale: float = 1.0) -> dict[str, Any]:
-    """Replay all methods on all tasks of a half, each with two budgets."""
+def score(
+    half: str, budget: float, scale: float = 1.0, chosen: Mapping[str, tuple[Method, int]] | None = None
+) -> dict[str, Any]:
+    """Replay all methods (or the chosen ones) on all tasks of a half, each with two budgets."""
     tables, results = read_tables(half), {}
-    for name, (method, count) in methods().items():
+    for name, (method, count) in (chosen or methods()).items():
         replays = max(1, round(count * scale))
         outcomes = {table.name: replay(table, method, replays, budget) for table in tables}
         results[name] = {"replays": replays * len(tables), **summarize(outcomes)}
