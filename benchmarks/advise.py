@@ -39,13 +39,17 @@ def main() -> int:
         score("tune", 0.15, chosen=simpler_rules())
         return 0
     if args.command == "score":
-        from racing.score import held_out, interval_coverage, score, write_results
+        from racing.score import held_out, interval_coverage, resolutions, score, write_results
 
         results = score(args.half, args.budget, args.scale)
         every, others = held_out(args.half, args.budget, args.scale)
         print(f"rollshape advise: mean regret {every:.3f} by all seeds, {others:.3f} by those that were not raced")
         intervals = interval_coverage(args.half, args.budget, args.scale)
         print(f"95 % intervals of finalists: {intervals}")
+        for name, (gain, error) in resolutions(args.half).items():
+            print(
+                f"{name}: the best shape gains {gain:.3g}; standard error of a shape's final score {error:.1%} of that"
+            )
         if (args.scale, args.budget) == (1.0, 0.15):
             write_results(results, Path(__file__).parent / "data" / f"advise-{args.half}.json")
         return 0

@@ -201,5 +201,19 @@ def paired_noise(table: Floats) -> Noise:
     return Noise(float((residual**2).sum()) / max(degrees, 1), degrees)
 
 
+def resolutions(half: str) -> dict[str, tuple[float, float]]:
+    """Return per task what the best shape gains over no training, and the error of a shape's final score.
+
+    The error is the standard error of the mean over seeds, as a share of the gain (median over shapes). Regrets of this
+    size are within the error of the benchmark; where it is near 1 or above, the task cannot rank shapes.
+    """
+    result = {}
+    for table in read_tables(half):
+        gain = float(table.truth.max() - table.untrained)
+        error = table.scores[:, :, -1].std(axis=1, ddof=1) / np.sqrt(table.scores.shape[1])
+        result[table.name] = gain, float(np.median(error)) / gain
+    return result
+
+
 def write_results(results: Mapping[str, Any], path: Any) -> None:
     path.write_text(json.dumps(results, indent=1) + "\n")
