@@ -2,8 +2,8 @@
 
 A trial of space-invaders or reacher takes about 15 seconds of CPU time, more than half of it for evaluations, and the
 machine was shared with other work. So before any two of their shapes were compared, their budget was set to 20,480
-timesteps, and their candidates to eight shapes with rollouts of 64 to 1,024 samples (a twentieth of the budget, as in the other
-tasks). Their data has three seeds; `collect` adds the others.
+timesteps, and their candidates to eight shapes with rollouts of 64 to 1,024 samples (a twentieth of the budget, as in
+the other tasks). Their data has three seeds; `collect` adds the others.
 """
 
 from __future__ import annotations
