@@ -1,10 +1,12 @@
 """Evidence for `rollshape advise`: full studies of many shapes, and racing rules that are replayed on them.
 
 `collect` runs every shape with every seed to the end (about 70 core-minutes; it can be stopped and resumed) and writes
-the learning curves to benchmarks/data/advise, one file per task. Everything else reads only these files.
+the learning curves to benchmarks/data/advise, one file per task. A task that has data gets the seeds that it lacks, and
+one of the stored seeds is run again to check that it reproduces. Everything else reads only these files.
 `score` replays the rule of `rollshape advise` beside other rules, Optuna (`pip install optuna`) and fixed choices, and
-writes benchmarks/data/advise-HALF.json; docs/advise.md has the results.
-Run: .venv/bin/python benchmarks/advise.py collect|score
+writes benchmarks/data/advise-HALF.json; docs/advise.md has the results. `simplify` replays what is left of the rule
+without one of its parts.
+Run: .venv/bin/python benchmarks/advise.py collect|score|simplify
 """
 
 from __future__ import annotations
@@ -24,18 +26,30 @@ def main() -> int:
     collecting.add_argument("--scratch", type=Path, default=Path("studies/advise"), help="folder of the runs")
     collecting.add_argument("--pause-file", type=Path, help="wait between two trials while this file exists")
     collecting.add_argument("--tasks", nargs="+", choices=[task.name for task in TASKS])
-    collecting.add_argument("--seeds", type=int, default=10, help="seeds per shape, at most; more can be added later")
+    collecting.add_argument("--seeds", type=int, default=10, help="seeds per shape, at most; missing ones are added")
     scoring = commands.add_parser("score", help="replay all methods on one half of the tasks")
     scoring.add_argument("--half", choices=("tune", "score"), default="score")
     scoring.add_argument("--budget", type=float, default=0.15, help="share of the full cost")
     scoring.add_argument("--scale", type=float, default=1.0, help="factor of the number of replays")
+    commands.add_parser("simplify", help="replay simpler rules on the tuning half, at equal cost")
     args = parser.parse_args()
+    if args.command == "simplify":
+        from racing.score import score, simpler_rules
+
+        score("tune", 0.15, chosen=simpler_rules())
+        return 0
     if args.command == "score":
-        from racing.score import held_out, score, write_results
+        from racing.score import held_out, interval_coverage, resolutions, score, write_results
 
         results = score(args.half, args.budget, args.scale)
-        every, others = held_out(args.half, args.budget)
+        every, others = held_out(args.half, args.budget, args.scale)
         print(f"rollshape advise: mean regret {every:.3f} by all seeds, {others:.3f} by those that were not raced")
+        intervals = interval_coverage(args.half, args.budget, args.scale)
+        print(f"95 % intervals of finalists: {intervals}")
+        for name, (gain, error) in resolutions(args.half).items():
+            print(
+                f"{name}: the best shape gains {gain:.3g}; standard error of a shape's final score {error:.1%} of that"
+            )
         if (args.scale, args.budget) == (1.0, 0.15):
             write_results(results, Path(__file__).parent / "data" / f"advise-{args.half}.json")
         return 0

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rollshape.studies.racing import rule
 from rollshape.studies.racing.advice import tie_limit
 from rollshape.studies.racing.rule import POINTS, Decision, decide
 from rollshape.studies.racing.scores import num_recent
@@ -99,8 +102,8 @@ class Choice:
 Method = Callable[[Table, Floats, np.random.Generator, float], Choice]  # (table, scores of the race, rng, budget)
 
 
-def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
-    """`rollshape advise`, by the code that it runs."""
+def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, NDArray[np.int64]]:
+    """Race as `rollshape advise` does; return the last decision, and how far each run was trained, [shapes, seeds]."""
     trained = np.zeros(scores.shape[:2], np.int64)
 
     def score_of(candidate: int, seed: int, point: int) -> float | None:
@@ -109,8 +112,31 @@ def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget:
     while (decision := decide(table.coordinates, table.updates, SEEDS, budget, score_of, points=table.points)).requests:
         for request in decision.requests:
             trained[request.candidate, request.seed] = request.point
+    return decision, trained
+
+
+def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
+    """`rollshape advise`, by the code that it runs."""
+    decision, trained = race_on(table, scores, budget)
     best = decision.rungs[-1].order[0]
     return Choice(best, _tied(decision, best), float(trained.sum()) / (trained.size * table.points))
+
+
+def simpler_rule(**constants: Any) -> Method:
+    """`rollshape advise` with other constants of its rule, such as PRIOR_WEIGHT=0."""
+
+    def choose(table: Table, scores: Floats, rng: np.random.Generator, budget: float) -> Choice:
+        with ExitStack() as stack:
+            for name, value in constants.items():
+                stack.enter_context(patch.object(rule, name, value))
+            return rollshape_rule(table, scores, rng, budget)
+
+    return choose
+
+
+def mean_scores(table: Floats, *_: Any) -> Floats:
+    """Return mean scores, in place of the Gaussian process."""
+    return np.asarray(table, np.float64).mean(axis=1)
 
 
 def _tied(decision: Decision, best: int) -> frozenset[int]:

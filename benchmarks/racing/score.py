@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from racing.replay import (
     SEEDS,
     Choice,
+    Floats,
     Method,
     Table,
     hyperband,
     library_default,
+    mean_scores,
+    race_on,
     random_choice,
     read_tables,
     rollshape_rule,
     sequential_elimination,
+    simpler_rule,
     successive_halving,
 )
+from rollshape.studies.racing.noise import Noise
 
 REPLAYS, OPTUNA_REPLAYS = 1_000, 60
 NARROW = 0.10
@@ -47,6 +53,21 @@ def methods() -> dict[str, tuple[Method, int]]:
         "nearest to SB3's 8×256": (library_default(8, 256), 1),
         "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
         "random shape": (random_choice, REPLAYS),
+    }
+
+
+def simpler_rules() -> dict[str, tuple[Method, int]]:
+    """Return the rule of `rollshape advise` and what is left of it without one of its parts."""
+    one_seed = {"RUNGS": (0.1, 0.4, 1.0), "SEED_SHARES": (1 / 3, 1 / 3, 1 / 3)}
+    count = REPLAYS // 5
+    return {
+        "rollshape advise": (rollshape_rule, count),
+        "without the prior of 256 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
+        "early scores as good as late ones": (simpler_rule(CHANGING_VARIANCE=0.0), count),
+        "mean scores, no Gaussian process": (simpler_rule(smooth=mean_scores), count),
+        "two comparisons: 20 %, end; 1 seed": (simpler_rule(RUNGS=(0.2, 1.0), SEED_SHARES=(1 / 3, 1 / 3)), count),
+        "one seed at the end": (simpler_rule(**one_seed), count),
+        "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), count),
     }
 
 
@@ -108,10 +129,12 @@ def summarize(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     }
 
 
-def score(half: str, budget: float, scale: float = 1.0) -> dict[str, Any]:
-    """Replay all methods on all tasks of a half, each with two budgets."""
+def score(
+    half: str, budget: float, scale: float = 1.0, chosen: Mapping[str, tuple[Method, int]] | None = None
+) -> dict[str, Any]:
+    """Replay all methods (or the chosen ones) on all tasks of a half, each with two budgets."""
     tables, results = read_tables(half), {}
-    for name, (method, count) in methods().items():
+    for name, (method, count) in (chosen or methods()).items():
         replays = max(1, round(count * scale))
         outcomes = {table.name: replay(table, method, replays, budget) for table in tables}
         results[name] = {"replays": replays * len(tables), **summarize(outcomes)}
@@ -122,22 +145,74 @@ def score(half: str, budget: float, scale: float = 1.0) -> dict[str, Any]:
     return results
 
 
-def held_out(half: str, budget: float) -> tuple[float, float]:
+def with_held_out(half: str, count: int) -> Iterator[tuple[Table, NDArray[np.int64]]]:
+    """Yield every task that has more seeds than a race, `count` times, with its seeds in random order."""
+    for table in read_tables(half):
+        rng = np.random.default_rng(1)
+        if table.scores.shape[1] > SEEDS:
+            for _ in range(count):
+                yield table, rng.permutation(table.scores.shape[1])
+
+
+def held_out(half: str, budget: float, scale: float = 1.0) -> tuple[float, float]:
     """Return the mean regret of our rule by final scores of all seeds, and by those of the seeds that were not raced.
 
     The best shape is that of all seeds in both cases, so that the second number is not biased by the race's own noise.
     """
     regrets = []
-    for table in read_tables(half):
-        rng, best = np.random.default_rng(1), int(table.truth.argmax())
-        rise = table.truth.max() - table.untrained
-        for _ in range(REPLAYS // 5):
-            seeds = rng.permutation(table.scores.shape[1])
-            choice = rollshape_rule(table, table.scores[:, seeds[:SEEDS]], rng, budget)
-            finals = table.scores[:, seeds[SEEDS:], -1].mean(axis=1)
-            regrets.append((table.regret(choice.shape), float(finals[best] - finals[choice.shape]) / rise))
+    for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
+        best, rise = int(table.truth.argmax()), table.truth.max() - table.untrained
+        shape = race_on(table, table.scores[:, seeds[:SEEDS]], budget)[0].rungs[-1].order[0]
+        finals = table.scores[:, seeds[SEEDS:], -1].mean(axis=1)
+        regrets.append((table.regret(shape), float(finals[best] - finals[shape]) / rise))
     every, others = np.mean(regrets, axis=0)
     return float(every), float(others)
+
+
+def interval_coverage(half: str, budget: float, scale: float = 1.0) -> dict[str, float]:
+    """Return how often the 95 % interval of a finalist is right, and its half-width as a share of (best − untrained).
+
+    Right by the seeds that were not raced: if the interval of a mean over s seeds is ±h, the mean over m other seeds of
+    the same process is within ±h √(1 + s/m) in 95 % of the races. "paired" is the interval without pooling over shapes:
+    from differences of finalists with the same seed.
+    """
+    covered: dict[str, list[bool]] = {"pooled": [], "paired": []}
+    widths: dict[str, list[float]] = {"pooled": [], "paired": []}
+    for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
+        raced, others = table.scores[:, seeds[:SEEDS]], table.scores[:, seeds[SEEDS:]]
+        last = race_on(table, raced, budget)[0].rungs[-1]
+        field, count = list(last.order), last.num_seeds
+        final, later = raced[field, :count, last.point - 1], others[field, :, last.point - 1]
+        error = np.abs(final.mean(axis=1) - later.mean(axis=1)) / np.sqrt(1 + count / later.shape[1])
+        for name, noise in (("pooled", last.noise), ("paired", paired_noise(final))):
+            half_width = noise.half_width(count)
+            covered[name] += list(error <= half_width)
+            widths[name].append(half_width / (table.truth.max() - table.untrained))
+    return {
+        **{f"{name}_coverage": round(float(np.mean(hits)), 3) for name, hits in covered.items()},
+        **{f"{name}_half_width": round(float(np.median(values)), 3) for name, values in widths.items()},
+    }
+
+
+def paired_noise(table: Floats) -> Noise:
+    """Return the noise of scores [candidates, seeds] without the effects of candidates and of seeds."""
+    degrees = (table.shape[0] - 1) * (table.shape[1] - 1)
+    residual = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0, keepdims=True) + table.mean()
+    return Noise(float((residual**2).sum()) / max(degrees, 1), degrees)
+
+
+def resolutions(half: str) -> dict[str, tuple[float, float]]:
+    """Return per task what the best shape gains over no training, and the error of a shape's final score.
+
+    The error is the standard error of the mean over seeds, as a share of the gain (median over shapes). Regrets of this
+    size are within the error of the benchmark; where it is near 1 or above, the task cannot rank shapes.
+    """
+    result = {}
+    for table in read_tables(half):
+        gain = float(table.truth.max() - table.untrained)
+        error = table.scores[:, :, -1].std(axis=1, ddof=1) / np.sqrt(table.scores.shape[1])
+        result[table.name] = gain, float(np.median(error)) / gain
+    return result
 
 
 def write_results(results: Mapping[str, Any], path: Any) -> None:

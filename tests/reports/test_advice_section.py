@@ -12,6 +12,7 @@ import pytest
 from rollshape.cli.flags import given_flags
 from rollshape.reports.figures.race import race_grid
 from rollshape.studies.racing.advice import CROSSING, Advice, Ranked, tie_limit
+from rollshape.studies.racing.noise import UNKNOWN
 from rollshape.studies.racing.race import Candidate
 from rollshape.studies.racing.rule import Rung
 from rollshape.studies.recommendation import choose_group, train_command
@@ -90,8 +91,8 @@ def ranked(num_envs: int, num_steps: int, status: Any, score: float | None, shar
 
 
 def test_the_grid_of_a_race(tmp_path: Path) -> None:
-    first = Rung(2, 0.1, 1, (0, 1, 2), {0: 5.0, 1: 4.0, 2: 1.0}, {0: 5.0, 1: 4.0, 2: 1.0}, float("nan"), 2)
-    last = Rung(20, 1.0, 1, (0, 1), {0: 9.0, 1: 8.0}, {0: 9.0, 1: 8.0}, float("nan"), 2)
+    first = Rung(2, 0.1, 1, (0, 1, 2), {0: 5.0, 1: 4.0, 2: 1.0}, {0: 5.0, 1: 4.0, 2: 1.0}, UNKNOWN, 2)
+    last = Rung(20, 1.0, 1, (0, 1), {0: 9.0, 1: 8.0}, {0: 9.0, 1: 8.0}, UNKNOWN, 2)
     ranking = (
         ranked(8, 32, "best", 9.0, 1.0), ranked(32, 8, "tied", 8.0, 1.0), ranked(8, 8, "dropped", 1.0, 0.1),
         ranked(32, 32, "dropped", None, 0.0),

@@ -51,7 +51,9 @@ class StudyView:
         for point in state.illegal:
             self._print(_describe_illegal(point))
         if not state.expansion.aligned:
-            self._print("The rollout sizes have no common multiple: every trial is scored at its nearest update.")
+            self._print(
+                "Rollouts do not divide the steps between two evaluations: every trial is scored at its nearest update."
+            )
         if state.race is not None:
             self._budget = round(state.race.settings.budget * state.race.full_timesteps())
         self._paused = {name: result.timesteps for name, result in state.results.items() if result.state == "paused"}

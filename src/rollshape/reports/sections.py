@@ -138,7 +138,9 @@ def _missing_trials(state: StudyState) -> list[str]:
             reason = f": {result.reason}" if result.reason else ""
             items.append(f"{result.state.capitalize()}: {trial.id}{reason}")
     if not state.expansion.aligned:
-        items.append("The rollout sizes have no common multiple: every run is scored at its nearest update.")
+        items.append(
+            "Rollouts do not divide the steps between two evaluations: every run is scored at its nearest update."
+        )
     return items
 
 

@@ -14,11 +14,13 @@ import pytest
 import rollshape
 from rollshape.cli import main
 from rollshape.errors import RequestError
-from rollshape.studies.racing.advise import recommend
+from rollshape.studies.racing.advise import new_race, recommend
 from rollshape.studies.racing.race import Race
+from rollshape.studies.racing.settings import RaceSettings
 from rollshape.studies.run import open_study, run_study
 from rollshape.studies.store import Store, TrialResult
 from rollshape.studies.study_file import study_from_dict
+from rollshape.studies.trials import expand
 
 SMALL: dict[str, Any] = {"num_epochs": 1, "hidden_sizes": (8,), "num_minibatches": 1}
 SHAPES = ("4x8", "8x8", "8x16")
@@ -58,6 +60,22 @@ def test_the_cost_is_what_was_trained_and_within_the_budget(race: rollshape.Reco
     assert race.advice.timesteps == sum(last.values())
     assert race.advice.share == sum(last.values()) / (3 * 2 * STEPS)
     assert race.advice.share <= 0.4
+
+
+@pytest.mark.parametrize("objective", ["return", "seconds"])
+def test_parts_end_at_the_nearest_interval_also_if_rollouts_do_not_divide_them(objective: str, tmp_path: Path) -> None:
+    total = 100_000  # a part has 5,000 timesteps: 78.1 rollouts of 64, 4.9 of 1,024, 0.3 of 16,384
+    settings = RaceSettings(objective=objective)  # type: ignore[arg-type]
+    study = new_race(
+        "CartPole-v1", total, shapes=["8x8", "32x32", "128x128"], max_envs=None, settings=settings, seeds=3, vary=(),
+        fields={},
+    )  # fmt: skip
+    race = Race(study, settings, expand(study), Store(tmp_path / "race"))
+    assert [race.end_of(0, point) for point in (1, 2, 8)] == [2 * 4992, 2 * 4992, 8 * 4992]  # first scored after 5,000
+    assert [race.end_of(1, point) for point in (1, 2, 8)] == [5 * 1024, 10 * 1024, 40 * 1024]
+    assert [race.end_of(2, point) for point in (1, 2, 8)] == [16_384, 16_384, 3 * 16_384]
+    for i, candidate in enumerate(race.candidates):
+        assert race.end_of(i, 20) == candidate.plan.actual_timesteps
 
 
 def test_another_call_trains_nothing(race: rollshape.Recommendation) -> None:
@@ -135,6 +153,9 @@ def test_a_shape_that_diverges_is_dropped_with_its_reason(tmp_path: Path) -> Non
         (["--env", "NoSuch-v0", "--total-timesteps", "1e5"], "NoSuch-v0"),
         (["--env", "CartPole-v1", "--total-timesteps", "100"], "too small for a race"),
         (["--env", "CartPole-v1", "--total-timesteps", "100", "--shapes", "64x32", "8x32"], "less than one rollout"),
+        (["--env", "CartPole-v1", "--total-timesteps", "100", "--shapes", "64x32", "8x32"], "None of 2 shapes can be"),
+        (["--env", "CartPole-v1", "--total-timesteps", "1e3", "--shapes", "64x32", "8x32"], "1 of 2 shapes can be"),
+        (["--env", "CartPole-v1", "--total-timesteps", "1e5", "--shapes", "8x8", "1000000x1000"], "1 of 2 shapes can"),
         (["--env", "CartPole-v1", "--total-timesteps", "1e5", "--shapes", "64x32"], "One shape cannot be raced"),
         (["--env", "CartPole-v1", "--total-timesteps", "1e5", "--shapes", "64by32", "4x4"], "not a shape"),
         (["--env", "CartPole-v1", "--total-timesteps", "1e5", "--budget", "0.001"], "budget 0.001"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rollshape.studies.racing.rule import POINTS, RUNGS, Decision, decide, minimum_budget, paired_noise, smooth
+from rollshape.studies.racing.rule import POINTS, RUNGS, Decision, decide, minimum_budget, smooth
 
 SHAPES = [(float(n), float(t)) for n in (1, 3, 5, 7) for t in (3, 5, 7, 9)]
 UPDATES = [256] * len(SHAPES)
@@ -30,7 +30,7 @@ def race(
 
 
 def learning(candidate: int, seed: int, point: int) -> float:
-    """The higher the number of the candidate, the faster it learns; seeds shift all candidates alike."""
+    """The higher the number of the candidate, the faster it learns; each seed adds 5."""
     return 100 * (1 - math.exp(-(candidate + 1) * point / 100)) + 5 * seed
 
 
@@ -76,7 +76,7 @@ def test_a_late_starter_that_is_kept_can_win() -> None:
 
 def test_smoothing_moves_an_outlier_toward_its_neighbors() -> None:
     line = [(float(i), 5.0) for i in range(8)]
-    scores = np.arange(8.0)[:, None] + np.array([-2.0, 0.0, 2.0])  # what seeds have in common is no noise
+    scores = np.arange(8.0)[:, None] + np.zeros(3)  # without noise nothing is smoothed
     np.testing.assert_allclose(smooth(scores, line, [256] * 8, 1.0), np.arange(8.0), atol=1e-5)
     scores[2] += [15.0, 0.0, 3.0]
     smoothed = smooth(scores, line, [256] * 8, 1.0)
@@ -96,9 +96,14 @@ def test_the_prior_breaks_ties_early_and_not_at_the_end() -> None:
     assert abs(late[2] - late[0]) < 0.2 * (early[2] - early[0])
 
 
-def test_noise_is_what_neither_candidates_nor_seeds_explain() -> None:
-    rng = np.random.default_rng(0)
-    effects = rng.normal(size=(400, 1)) * 50 + rng.normal(size=(1, 5)) * 50
-    assert paired_noise(effects) == pytest.approx(0, abs=1e-9)
-    assert paired_noise(effects + rng.normal(size=(400, 5))) == pytest.approx(1, rel=0.1)
-    assert math.isnan(paired_noise(np.ones((3, 1))))
+def test_finalists_take_expected_noise_from_the_last_wide_comparison() -> None:
+    def noisy(candidate: int, seed: int, point: int) -> float:
+        return learning(candidate, 0, point) + seed
+
+    decision, _ = race(noisy)
+    wide, last = decision.rungs[-2], decision.rungs[-1]
+    assert (len(last.order), last.num_seeds) == (2, 2)
+    variance = np.var(list(wide.scores.values()))
+    assert last.noise.degrees == 4  # two finalists with two seeds, and two that are expected
+    assert last.noise.variance == pytest.approx((2 * 0.5 + 2 * 0.5 * variance) / 4)
+    assert wide.noise.degrees == 0

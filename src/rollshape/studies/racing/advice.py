@@ -9,10 +9,9 @@ from typing import Any, Literal
 from rollshape.errors import RunError
 from rollshape.studies.racing.race import Candidate, Race
 from rollshape.studies.racing.rule import Decision, Rung
-from rollshape.studies.statistics import student_quantile
 
 Status = Literal["best", "tied", "dropped"]
-CROSSING = 0.35  # share of the range of scores that a candidate may still make up at the start of a run
+CROSSING = 0.4  # share of the range of scores that a candidate may still make up at the start of a run
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _leaving(decision: Decision, rung: Rung) -> tuple[int, ...]:
 
 def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
     rung = next(rung for rung in reversed(decision.rungs) if candidate in rung.scores)
-    half = _half_width(rung)
+    half = rung.noise.half_width(rung.num_seeds)
     score = rung.scores[candidate]
     gap, limit = rung.smoothed[best] - rung.smoothed[candidate], tie_limit(rung, decision.rungs[0])
     status: Status = "best" if candidate == best else "tied" if gap <= limit else "dropped"
@@ -116,19 +115,13 @@ def _rank_failed(race: Race, candidate: int, reason: str) -> Ranked:
     return Ranked(race.candidates[candidate], "dropped", None, None, None, 0, 0.0, 0, reason)
 
 
-def _half_width(rung: Rung) -> float:
-    """Return half the 95 % interval of a mean over seeds, from the variance that all candidates of the rung share."""
-    degrees = (len(rung.order) - 1) * (rung.num_seeds - 1)
-    return student_quantile(degrees) * rung.noise / math.sqrt(rung.num_seeds) if degrees > 0 else math.nan
-
-
 def tie_limit(rung: Rung, first: Rung) -> float:
     """Return the largest difference to the best at a rung that is no evidence of being worse at the end.
 
     The 95 % interval of a difference of two means, plus what candidates may make up in the rest of the run: a share of
     the distance from the lowest score of the `first` rung to the highest of this one (docs/advise.md).
     """
-    half = _half_width(rung)
+    half = rung.noise.half_width(rung.num_seeds)
     noise = 0.0 if math.isnan(half) else math.sqrt(2) * half
     scale = max(rung.scores.values()) - min(first.scores.values())
     return noise + CROSSING * (1 - rung.share) * max(scale, 0.0)

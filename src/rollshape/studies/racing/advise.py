@@ -18,7 +18,13 @@ from rollshape.geometry.values import COUNT, POSITIVE
 from rollshape.studies.engines import EngineName
 from rollshape.studies.events import OnEvent
 from rollshape.studies.racing.advice import Advice, advise_from
-from rollshape.studies.racing.candidates import Variation, candidate_points, parse_shapes, planned_shapes
+from rollshape.studies.racing.candidates import (
+    Variation,
+    candidate_points,
+    check_trainable,
+    parse_shapes,
+    planned_shapes,
+)
 from rollshape.studies.racing.rule import POINTS, minimum_budget
 from rollshape.studies.racing.settings import DEFAULT_BUDGET, Objective, RaceSettings
 from rollshape.studies.racing.why import explain
@@ -158,12 +164,14 @@ def new_race(
             "Use --algo ppo, ppo-ewma, a2c or reinforce.",
         )
     chosen = parse_shapes(shapes) if shapes else planned_shapes(spec, max_envs)
+    points = candidate_points(spec, chosen, vary)
+    check_trainable(spec, points)
     return Study(
         name="advise",
         title=f"Which shape for {env} with {total_timesteps:,} timesteps?",
         claim="",
         fixed={"env": env, "total_timesteps": total_timesteps, **fields},
-        points=candidate_points(spec, chosen, vary),
+        points=points,
         seeds=tuple(range(seeds)),
         evaluate_every=max(1, total_timesteps // POINTS),
         race=settings,

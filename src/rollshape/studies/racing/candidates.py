@@ -64,6 +64,25 @@ def parse_shapes(texts: Sequence[str]) -> list[tuple[int, int]]:
     return distinct
 
 
+def check_trainable(spec: Spec, points: Sequence[dict[str, Any]]) -> None:
+    """Refuse points of which fewer than two can be trained, with the reason of the first that cannot."""
+    errors: list[tuple[dict[str, Any], RequestError]] = []
+    for point in points:
+        try:
+            checked_spec(spec, **point).plan()
+        except RequestError as error:
+            errors.append((point, error))
+    num_legal = len(points) - len(errors)
+    if errors and num_legal < MIN_CANDIDATES:
+        point, first = errors[0]
+        raise RequestError(
+            first.rule,
+            f"{num_legal or 'None'} of {len(points)} shapes can be trained; a race needs two. "
+            f"{point['num_envs']}×{point['num_steps']}: {first.message}",
+            first.fix,
+        )
+
+
 def candidate_points(spec: Spec, shapes: Sequence[tuple[int, int]], vary: Sequence[str]) -> tuple[dict[str, Any], ...]:
     """Return the points of a race: each shape, and where `vary` says so further minibatch sizes and learning rates."""
     return tuple(point for shape in shapes for point in _variants(spec, *shape, vary))

@@ -117,15 +117,15 @@ class Race:
         return sum(self.num_seeds * (candidate.plan.actual_timesteps or 0) for candidate in self.candidates)
 
     def end_of(self, candidate: int, point: int) -> int:
-        """Return the timesteps after which a part ends.
+        """Return the timesteps after which a part ends: the nearest end of a logging interval, where trials pause.
 
         If candidates are compared after equal seconds, a slower one has fewer timesteps: as many as it makes while the
         fastest makes the whole budget. Speeds are those of the first part.
         """
         total = max(item.plan.total_timesteps or 0 for item in self.candidates)
         speeds = self._speeds() if self.settings.objective == "seconds" else {}
-        share = speeds[candidate] / max(speeds.values()) if speeds else 1.0
-        return min(math.ceil(point * total * share / POINTS), self.candidates[candidate].plan.actual_timesteps or total)
+        share = point / POINTS * (speeds[candidate] / max(speeds.values()) if speeds else 1.0)
+        return _pause_after(self.candidates[candidate].trials[0], math.ceil(total * share), is_whole=share == 1.0)
 
     def _speeds(self) -> dict[int, float]:
         """Steps per second of every candidate in its first part; empty as long as one of them is not known."""
@@ -149,7 +149,7 @@ class Race:
         is_whole = end >= (trial.plan.actual_timesteps or 0)
         if known is None or not known.result.has_reached(None if is_whole else end):
             return None
-        return score_curve(self._read(trial)[0], _end_of_interval(trial, end), self.settings.objective)
+        return score_curve(self._read(trial)[0], end, self.settings.objective)
 
     def _excluded(self, progress: Mapping[str, TrialProgress]) -> dict[int, str]:
         excluded = {}
@@ -180,7 +180,14 @@ class Race:
         return self._curves[trial.id][1:]
 
 
-def _end_of_interval(trial: Trial, timesteps: int) -> int:
-    """Return the timesteps at the end of the logging interval in which a trial pauses."""
-    updates, every = trial.plan.updates_until(timesteps), trial.spec.log_every or 1
-    return min(math.ceil(updates / every) * every, trial.plan.num_updates or updates) * trial.plan.rollout_size
+def _pause_after(trial: Trial, timesteps: int, is_whole: bool) -> int:
+    """Return the timesteps at the end of the nearest logging interval, at least of the first that is scored.
+
+    A trial pauses only there. The nearest and not the next one: if rollouts do not divide a part, an interval ends a
+    few steps before the part does, and the next one would train a whole part more.
+    """
+    plan, every = trial.plan, trial.spec.log_every or 1
+    whole = plan.num_updates or 1
+    scored = math.ceil(plan.updates_until(trial.spec.eval_every or 1) / every)
+    intervals = max(scored, round(plan.updates_until(timesteps) / every))
+    return (whole if is_whole else min(intervals * every, whole)) * plan.rollout_size

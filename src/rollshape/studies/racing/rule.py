@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rollshape.studies.racing.noise import MIN_CANDIDATES, Noise, pooled_noise, with_expectation
 from rollshape.studies.statistics import Floats
 
 POINTS = 20  # equal parts of a whole run; it is scored after each
@@ -49,8 +50,7 @@ class TrialRequest:
 class Rung:
     """One comparison: scores of all candidates that were left, best first, and how many of them go on.
 
-    `scores` are means over seeds, `smoothed` what the order is by. `noise` is the standard deviation of a score between
-    seeds after differences between seeds that all candidates share, NaN with one seed.
+    `scores` are means over seeds, `smoothed` what the order is by, `noise` is how much a score differs between seeds.
     """
 
     point: int
@@ -59,7 +59,7 @@ class Rung:
     order: tuple[int, ...]
     scores: Mapping[int, float]
     smoothed: Mapping[int, float]
-    noise: float
+    noise: Noise
     num_kept: int
 
     @property
@@ -129,7 +129,8 @@ def decide(
         trained[field, :count] = np.maximum(trained[field, :count], point)
         table = np.array([[score_of(i, j, point) for j in range(count)] for i in field], np.float64)
         estimate = smooth(table, [coordinates[i] for i in field], [updates[i] for i in field], point / points)
-        rungs.append(_new_rung(field, table, estimate, point, point / points))
+        noise = with_expectation(pooled_noise(table), _wide_scores(rungs, table))
+        rungs.append(_new_rung(field, table, estimate, noise, point, point / points))
         field = list(rungs[-1].order)
     return Decision(tuple(rungs), ())
 
@@ -151,7 +152,16 @@ def _afford(trained: NDArray[np.int64], target: int, last: int, left: float, run
     return last, 1
 
 
-def _new_rung(field: Sequence[int], table: Floats, estimate: Floats, point: int, share: float) -> Rung:
+def _wide_scores(rungs: Sequence[Rung], table: Floats) -> Floats:
+    """Return the scores of the last comparison of at least four candidates, those of `table` if it has as many."""
+    means: Floats = table.mean(axis=1)
+    wide = [rung for rung in rungs if len(rung.order) >= MIN_CANDIDATES]
+    if len(means) >= MIN_CANDIDATES or not wide:
+        return means
+    return np.array(list(wide[-1].scores.values()))
+
+
+def _new_rung(field: Sequence[int], table: Floats, estimate: Floats, noise: Noise, point: int, share: float) -> Rung:
     """Order candidates by an estimate; the table has their scores [candidates, seeds]."""
     means = table.mean(axis=1)
     order = sorted(range(len(field)), key=lambda i: (-estimate[i], field[i]))
@@ -162,21 +172,9 @@ def _new_rung(field: Sequence[int], table: Floats, estimate: Floats, point: int,
         tuple(field[i] for i in order),
         {candidate: float(means[i]) for i, candidate in enumerate(field)},
         {candidate: float(estimate[i]) for i, candidate in enumerate(field)},
-        paired_noise(table),
+        noise,
         len(field),
     )
-
-
-def paired_noise(table: Floats) -> float:
-    """Return the standard deviation of scores [candidates, seeds] without the effects of candidates and of seeds.
-
-    √(Σ (yᵢⱼ − ȳᵢ − ȳⱼ + ȳ)² / ((n − 1)(s − 1))); NaN with one seed or one candidate.
-    """
-    candidates, seeds = table.shape
-    if seeds < 2 or candidates < 2:
-        return math.nan
-    residual = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0, keepdims=True) + table.mean()
-    return float(np.sqrt((residual**2).sum() / ((candidates - 1) * (seeds - 1))))
 
 
 def smooth(table: ArrayLike, coordinates: Sequence[Sequence[float]], updates: Sequence[int], share: float) -> Floats:
@@ -186,11 +184,11 @@ def smooth(table: ArrayLike, coordinates: Sequence[Sequence[float]], updates: Se
     each candidate's own. Fewer than four candidates have their mean scores.
     """
     scores, places = np.asarray(table, np.float64), np.asarray(coordinates, np.float64)
-    means, noise = scores.mean(axis=1), paired_noise(scores)
+    means, noise = scores.mean(axis=1), pooled_noise(scores)
     total = float(means.var())
-    seed_variance = (UNKNOWN_NOISE * total if math.isnan(noise) else noise**2) / scores.shape[1]
+    seed_variance = (noise.variance if noise.degrees else UNKNOWN_NOISE * total) / scores.shape[1]
     between = max(total - seed_variance, 1e-3 * total)
-    if len(means) < 4 or between <= 0:
+    if len(means) < MIN_CANDIDATES or between <= 0:
         return np.asarray(means)
     squares = ((places[:, None] - places[None]) ** 2).sum(axis=-1)
     shared = SHARED_VARIANCE * np.exp(-squares / (2 * LENGTH_SCALE**2))

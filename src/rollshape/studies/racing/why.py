@@ -88,8 +88,8 @@ def _describe_causes(advice: Advice) -> list[str]:
     if few and (best.plan.num_updates or 0) >= FEW_UPDATES:
         counts = sorted({candidate.plan.num_updates or 0 for candidate in few})
         lines.append(
-            f"{len(few)} of {len(dropped)} dropped shapes make fewer than {FEW_UPDATES} updates with this budget "
-            f"({_span(counts)}; {best.label} makes {best.plan.num_updates:,})."
+            f"With this budget {best.label} makes {best.plan.num_updates:,} updates, {len(few)} of {len(dropped)} "
+            f"dropped shapes fewer than {FEW_UPDATES} ({_span(counts)})."
         )
     weights = {candidate.label: _edge_weight(candidate) for candidate in dropped}
     short = [label for label, weight in weights.items() if weight > NOTABLE_EDGE_WEIGHT]
