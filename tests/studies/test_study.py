@@ -192,7 +192,7 @@ def test_built_in_studies_are_legal_throughout_and_make_a_claim(name: str) -> No
 def test_built_in_studies_have_the_sizes_that_are_asked_about() -> None:
     named = {
         "tradeoff", "demo", "num-envs", "num-steps", "total-timesteps", "minibatch", "reset-phase", "delay", "rrd",
-        "invariance", "baselines", "rescale",
+        "invariance", "baselines", "rescale", "learning-rate", "epochs", "adaptive-kl",
     }  # fmt: skip
     assert named == set(builtin_names())
     tradeoff = expand(load_builtin("tradeoff")).trials

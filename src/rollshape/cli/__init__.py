@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import IO
 
-from rollshape.cli.streams import STDOUT, discard, open_missing_streams, print_error, restore_stdout
+from rollshape.cli.streams import STDOUT, discard, end_stdout, open_missing_streams, print_error, restore_stdout
 from rollshape.errors import RequestError, RollshapeError, RunError, did_you_mean
 from rollshape.processes import RaisingSignals, SignalReceived
 
@@ -64,6 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         # A library may have turned the interrupt into an exception of its own.
         return report_interrupt(signals.received or signal.SIGINT)
+
+
+def run_process() -> int:
+    """Run the command of this process; what libraries print while it exits, such as Gloo's threads, goes to stderr."""
+    code = main()
+    end_stdout()
+    return code
 
 
 def _run(arguments: list[str]) -> int:

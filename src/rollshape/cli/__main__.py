@@ -2,6 +2,6 @@
 
 import sys
 
-from rollshape.cli import main
+from rollshape.cli import run_process
 
-sys.exit(main())
+sys.exit(run_process())

@@ -57,6 +57,11 @@ def restore_stdout() -> None:
         os.close(copy)
 
 
+def end_stdout() -> None:
+    """Send everything that is printed from now on to stderr: the command has printed its document."""
+    os.dup2(STDERR, STDOUT)
+
+
 def print_error(text: str) -> None:
     """Print to stderr, if it can be written to."""
     with suppress(OSError):

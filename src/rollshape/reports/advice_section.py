@@ -16,7 +16,15 @@ from rollshape.studies.racing.why import OBJECTIVE_NAMES, explain, format_score,
 from rollshape.studies.recommendation import TaskChoice, choose_group, train_command
 from rollshape.training.spec import Spec
 
-CONFIGS = ("sb3", "cleanrl", "rl_games", "rsl_rl", "skrl", "sb3:a2c", "torchrl:a2c")  # the report has those of its algorithm
+CONFIGS = (
+    "sb3",
+    "cleanrl",
+    "rl_games",
+    "rsl_rl",
+    "skrl",
+    "sb3:a2c",
+    "torchrl:a2c",
+)  # the report has those of its algorithm
 
 
 def race_advice(data: ReportData) -> tuple[Race, Advice] | None:

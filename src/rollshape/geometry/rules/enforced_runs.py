@@ -120,10 +120,11 @@ page(
 page(
     "race",
     "rollshape advise",
-    """No shape of a race could be trained (exit code 1).
+    """A race needs two shapes that can be trained.
 
-    Every candidate diverged, failed or did not fit into memory. What was trained is kept, and the same command tries
-    the failed ones once more.
+    Shapes that violate another rule are left out; with fewer than two legal ones nothing starts (exit code 2, with the
+    reason of the first). If every candidate diverged, failed or ran out of memory, the race has failed (exit code 1):
+    what was trained is kept, and the same command tries the failed ones once more.
     """,
 )
 page(

@@ -76,7 +76,7 @@ def check_trainable(spec: Spec, points: Sequence[dict[str, Any]]) -> None:
     if errors and num_legal < MIN_CANDIDATES:
         point, first = errors[0]
         raise RequestError(
-            first.rule,
+            "race",
             f"{num_legal or 'None'} of {len(points)} shapes can be trained; a race needs two. "
             f"{point['num_envs']}×{point['num_steps']}: {first.message}",
             first.fix,
