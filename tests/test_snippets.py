@@ -66,8 +66,8 @@ NOT_RUN = {
     "pip install -e '.[ui]'": "installs packages",
     "pip install 'rollshape[brax]'": "installs packages",
     "pip install 'rollshape[playground]'": "installs packages",
-    "python benchmarks/planted.py train --python .venv-peers/bin/python --out runs/planted --libraries sb3 cleanrl rsl_rl "
-    "skrl --seeds 3 4": "trains for half an hour",
+    "python benchmarks/planted.py train --python .venv-peers/bin/python --out runs/planted --libraries sb3 cleanrl "
+    "rsl_rl skrl --seeds 3 4": "trains for half an hour",
     "python benchmarks/planted.py score --out runs/planted --json planted.json": "reads what that trained",
     "rollshape ui": "a server that does not end: tests/web",
     "rollshape ui [DIR] [--port P] [--no-browser]": "a server that does not end: tests/web",
