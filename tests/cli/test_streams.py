@@ -1,5 +1,6 @@
 """Closed, full and broken standard streams, and arguments that are not text: an exit code, never a traceback."""
 
+import json
 import subprocess
 import sys
 
@@ -60,3 +61,18 @@ def test_bytes_that_are_not_text(arguments: str) -> None:
     assert code == 2
     assert "is not UTF-8 text" in error
     assert error.startswith("error [flags]: ")
+
+
+def test_with_json_libraries_and_children_print_to_stderr_at_any_time() -> None:
+    script = (
+        "import atexit, os, sys, rollshape.cli as cli; dispatch = cli._dispatch\n"
+        "def noisy(arguments):\n"
+        "    os.write(1, b'from C '); os.system('echo from a child'); return dispatch(arguments)\n"
+        "cli._dispatch = noisy; sys.argv = ['rollshape', 'plan', '--json']\n"
+        "atexit.register(os.write, 1, b'at exit from C '); atexit.register(print, 'at exit')\n"
+        "sys.exit(cli.run_process())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["num_envs"] > 0
+    for text in ("from C", "from a child", "at exit from C", "at exit\n"):
+        assert text in done.stderr

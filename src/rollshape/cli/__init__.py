@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import IO
 
-from rollshape.cli.streams import STDOUT, discard, end_stdout, open_missing_streams, print_error, restore_stdout
+from rollshape.cli.streams import claim_stdout, discard_stdout, open_missing_streams, print_error
 from rollshape.errors import RequestError, RollshapeError, RunError, did_you_mean
 from rollshape.processes import RaisingSignals, SignalReceived
 
@@ -53,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:  # also when --help exits
             sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        discard(STDOUT)
+        discard_stdout()
         return FAILED
     except OSError as error:  # such as a full disk when stdout is a file
         print_error(f"error: {error.strerror or error}")
-        discard(STDOUT)
+        discard_stdout()
         return FAILED
     except BaseException as error:
         if signals.received is None and not isinstance(error, KeyboardInterrupt):
@@ -67,9 +67,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_process() -> int:
-    """Run the command of this process; what libraries print while it exits, such as Gloo's threads, goes to stderr."""
+    """Run the command of this process; with --json, stdout has one document, whatever libraries print."""
+    open_missing_streams()
+    if "--json" in sys.argv:
+        claim_stdout()
     code = main()
-    end_stdout()
+    sys.stdout = sys.stderr  # for functions that libraries call at exit
     return code
 
 
@@ -93,7 +96,6 @@ def signal_of(interrupt: BaseException) -> signal.Signals:
 
 def _report_interrupt(number: signal.Signals, stdout: IO[str], as_json: bool) -> int:
     """Print the message of an interrupt; return the exit code."""
-    restore_stdout()
     with redirect_stdout(stdout):  # a command redirects it while an environment runs
         stopped = RunError("interrupted", f"Interrupted by {number.name}.", "Run the same command again.")
         _report(stopped, as_json=as_json)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-_redirected: list[int] = []  # copies of stdout, for the command itself
+_output = STDOUT  # file descriptor of what the command prints
 
 
 def open_missing_streams() -> None:
@@ -34,32 +33,29 @@ def discard(number: int) -> None:
         os.close(null)
 
 
+def claim_stdout() -> None:
+    """Keep stdout for what this command prints in Python: the output of C code and child processes goes to stderr.
+
+    For the rest of the process: threads of a library, such as Gloo's, print at any time.
+    """
+    global _output
+    _output = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    old = sys.stdout
+    buffering = 1 if old.line_buffering else -1
+    sys.stdout = open(_output, "w", buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+
+
 @contextmanager
 def redirected_stdout() -> Iterator[int]:
-    """Send what this process and its children print to stderr; yield a copy of stdout, for the command itself."""
-    sys.stdout.flush()
-    copy = os.dup(STDOUT)
-    _redirected.append(copy)
-    try:
-        os.dup2(STDERR, STDOUT)
-        with redirect_stdout(sys.stderr):
-            yield copy
-    finally:
-        ctypes.CDLL(None).fflush(None)  # what C code has printed so far
-        restore_stdout()
+    """Send what Python code prints to stderr; yield the file descriptor of stdout, for the command itself."""
+    with redirect_stdout(sys.stderr):
+        yield _output
 
 
-def restore_stdout() -> None:
-    """End a redirection of stdout early: the process is about to exit with its last message."""
-    if _redirected:
-        copy = _redirected.pop()
-        os.dup2(copy, STDOUT)
-        os.close(copy)
-
-
-def end_stdout() -> None:
-    """Send everything that is printed from now on to stderr: the command has printed its document."""
-    os.dup2(STDERR, STDOUT)
+def discard_stdout() -> None:
+    """Send what is still in the buffer of stdout to the null device."""
+    discard(_output)
 
 
 def print_error(text: str) -> None:
