@@ -131,13 +131,16 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
     for block in _blocks([t for t in lengths if prefers_products(trace, t)]):
         whole = -(-steps // block)
         [padded] = reshape_traces([_pad(trace, whole * block)], 2, (envs * whole, block))
-        grams = jax.vmap(lambda t: layer_gram(t, t))(padded)
-        for k, length in enumerate(lengths):
-            if k not in squares and prefers_products(trace, length) and block % length == 0:
-                factors = jnp.pad(weights[:, k], ((0, 0), (0, whole * block - steps))).reshape(-1, block)
-                window = np.arange(block) // length
-                within = grams * (window[:, None] == window) * factors[:, :, None] * factors[:, None]
-                squares[k] = within.sum((1, 2)).reshape(envs, -1).sum(1)
+        grams = jax.vmap(lambda t: layer_gram(t, t))(padded).reshape(envs, 1, whole, block, block)
+        served = [
+            k for k, t in enumerate(lengths) if k not in squares and prefers_products(trace, t) and block % t == 0
+        ]
+        window = np.arange(block) // np.array([lengths[k] for k in served])[:, None]
+        within = (window[:, :, None] == window[:, None])[:, None]  # [K, 1, block, block]
+        factors = jnp.pad(weights[:, np.array(served)], ((0, 0), (0, 0), (0, whole * block - steps)))
+        factors = factors.reshape(envs, len(served), whole, block)
+        sums_of_squares = (grams * within * factors[..., None] * factors[..., None, :]).sum((2, 3, 4))
+        squares |= {k: sums_of_squares[:, i] for i, k in enumerate(served)}
     known = [k for k in range(count) if k in squares or k >= len(lengths)]
     sums = dict(zip(known, jnp.moveaxis(_sums(trace, weights[:, np.array(known)]), 1, 0), strict=True))
     for k, length in enumerate(lengths):

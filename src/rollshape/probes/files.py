@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rollshape.checksums import is_intact, seal
 from rollshape.errors import RequestError
-from rollshape.files import atomic_write, disk_errors, write_bytes
+from rollshape.files import disk_errors, write_bytes
+from rollshape.probes.plotting import png_bytes
 from rollshape.typed import parse_json
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def save(run_dir: str, update: int, document: dict[str, Any], figures: Iterable[
     folder = Path(run_dir) / "probes" / str(update)
     write_document(folder / "probe.json", document)
     for name, figure in figures:
-        image = io.BytesIO()
-        figure.savefig(image, format="png")
-        with atomic_write(folder / f"{name}.png", REMEDY) as file:
-            file.write(image.getvalue())
+        write_bytes(folder / f"{name}.png", png_bytes(figure), REMEDY)
     return folder
 
 

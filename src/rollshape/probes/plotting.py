@@ -105,7 +105,14 @@ def probe_figure(probe: Header, title: str, uncertainty: str, size: tuple[float,
 
 
 def png_bytes(figure: Figure, dpi: int = 120) -> bytes:
-    """Return a figure as a PNG file."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=dpi, facecolor="white")
+    """Return a figure as a PNG file. `Figure.savefig` would draw it twice, the first time for its layout alone."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    file, own_dpi = io.BytesIO(), figure.dpi
+    figure.set_facecolor("white")
+    try:
+        figure.dpi = dpi
+        FigureCanvasAgg(figure).print_png(file)  # type: ignore[no-untyped-call]
+    finally:
+        figure.dpi = own_dpi
     return file.getvalue()
