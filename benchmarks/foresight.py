@@ -49,7 +49,7 @@ def score(half: str) -> None:
     from racing.predictors import PREDICTORS, concordance, read_probe
     from racing.replay import read_tables
 
-    tables = [(table, probe) for table in read_tables(half) if (probe := read_probe(table)) is not None]
+    tables = [(table, probe) for table in read_tables() if (probe := read_probe(table)) and probe["half"] == half]
     for kind in ("across", "within"):
         print(f"Pairs {kind} rollout sizes")
         for name, predict in PREDICTORS.items():
@@ -85,7 +85,7 @@ def race(half: str, replays: int) -> None:
     from racing.replay import read_tables
     from racing.score import replay, summarize
 
-    tables = [(table, probe) for table in read_tables(half) if (probe := read_probe(table)) is not None]
+    tables = [(table, probe) for table in read_tables() if (probe := read_probe(table)) and probe["half"] == half]
     for name, prior in PRIORS.items():
         outcomes = {
             table.name: replay(table, with_prior(prior(table, probe)), replays, 0.15) for table, probe in tables

@@ -93,7 +93,7 @@ PREDICTORS: dict[str, Predictor] = {
     ),
     "cosine of a rollout: the error of one update": lambda table, probe: cosines(table, probe, minibatches=False),
     "more updates": lambda table, _: np.array(table.updates, np.float64),
-    "nearest to 256 updates": lambda table, _: -np.abs(np.log2(np.array(table.updates) / 256)),
+    "nearest to 1,024 updates": lambda table, _: -np.abs(np.log2(np.array(table.updates) / USUAL_UPDATES)),
     "nearest to SB3's 8×256": lambda table, _: -((np.array(table.coordinates) - (3, 8)) ** 2).sum(axis=1),
 }
 
@@ -150,13 +150,13 @@ def _cosine_of_splits(table: Table, probe: dict[str, Any]) -> Floats:
 
 
 PRIORS: dict[str, Predictor] = {
-    "about 256 updates (rollshape advise)": _usual_updates,
+    "about 1,024 updates (rollshape advise)": _usual_updates,
     "none": lambda table, _: np.zeros(len(table.shapes)),
     "progress": _log_progress,
-    "mean of progress and 256 updates": lambda table, probe: (
+    "mean of progress and 1,024 updates": lambda table, probe: (
         (_log_progress(table, probe) + _usual_updates(table, probe)) / 2
     ),
-    "256 updates, splits by cosine": _cosine_of_splits,
+    "1,024 updates, splits by cosine": _cosine_of_splits,
 }
 
 

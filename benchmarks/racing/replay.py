@@ -109,7 +109,7 @@ def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, NDAr
     def score_of(candidate: int, seed: int, point: int) -> float | None:
         return float(scores[candidate, seed, point - 1]) if trained[candidate, seed] >= point else None
 
-    while (decision := decide(table.coordinates, table.updates, SEEDS, budget, score_of, points=table.points)).requests:
+    while (decision := decide(table.updates, SEEDS, budget, score_of, points=table.points)).requests:
         for request in decision.requests:
             trained[request.candidate, request.seed] = request.point
     return decision, trained
@@ -134,17 +134,12 @@ def simpler_rule(**constants: Any) -> Method:
     return choose
 
 
-def mean_scores(table: Floats, *_: Any) -> Floats:
-    """Return mean scores, in place of the Gaussian process."""
-    return np.asarray(table, np.float64).mean(axis=1)
-
-
 def _tied(decision: Decision, best: int) -> frozenset[int]:
     """As in `advice`: shapes whose distance to the best at their last rung is no evidence."""
     tied = set()
     for rung in decision.rungs:
         for shape in rung.order if rung is decision.rungs[-1] else rung.dropped:
-            if rung.smoothed[best] - rung.smoothed[shape] <= tie_limit(rung, decision.rungs[0]):
+            if rung.estimates[best] - rung.estimates[shape] <= tie_limit(rung, decision.rungs):
                 tied.add(shape)
     return frozenset(tied | {best})
 
@@ -208,6 +203,16 @@ def sequential_elimination(_: Table, scores: Floats, __: np.random.Generator, bu
         if len(field) == 1:
             break
     return Choice(leader, frozenset(map(int, field)), spent / scores.size)
+
+
+def whole_study(seeds: int) -> Method:
+    """Every shape to the end: what a full study with this many seeds would choose, whatever the budget of the race."""
+
+    def choose(_: Table, scores: Floats, __: np.random.Generator, ___: float) -> Choice:
+        best = int(scores[:, :seeds, -1].mean(axis=1).argmax())
+        return Choice(best, frozenset({best}), seeds / SEEDS)
+
+    return choose
 
 
 def random_choice(table: Table, _: Floats, rng: np.random.Generator, __: float) -> Choice:

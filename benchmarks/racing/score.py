@@ -19,7 +19,6 @@ from racing.replay import (
     Table,
     hyperband,
     library_default,
-    mean_scores,
     race_on,
     random_choice,
     read_tables,
@@ -27,6 +26,7 @@ from racing.replay import (
     sequential_elimination,
     simpler_rule,
     successive_halving,
+    whole_study,
 )
 from rollshape.studies.racing.noise import Noise
 
@@ -53,20 +53,22 @@ def methods() -> dict[str, tuple[Method, int]]:
         "nearest to SB3's 8×256": (library_default(8, 256), 1),
         "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
         "random shape": (random_choice, REPLAYS),
+        "full study, 1 seed": (whole_study(1), REPLAYS),
+        "full study, 3 seeds": (whole_study(SEEDS), REPLAYS),
     }
 
 
 def simpler_rules() -> dict[str, tuple[Method, int]]:
-    """Return the rule of `rollshape advise` and what is left of it without one of its parts."""
-    one_seed = {"RUNGS": (0.1, 0.4, 1.0), "SEED_SHARES": (1 / 3, 1 / 3, 1 / 3)}
+    """Return the rule of `rollshape advise`, what is left of it without one of its parts, and close variants."""
     count = REPLAYS // 5
+    one_seed = {"RUNGS": (0.1, 1.0), "SEED_SHARES": (1 / 3, 1 / 3), "SPENT_PER_RUNG": 1.0}
+    halving = {"RUNGS": (0.1, 0.4, 1.0, 1.0), "SEED_SHARES": (1 / 3, 1 / 3, 1 / 3, 2 / 3), "SPENT_PER_RUNG": 0.5}
     return {
         "rollshape advise": (rollshape_rule, count),
-        "without the prior of 256 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
-        "early scores as good as late ones": (simpler_rule(CHANGING_VARIANCE=0.0), count),
-        "mean scores, no Gaussian process": (simpler_rule(smooth=mean_scores), count),
-        "two comparisons: 20 %, end; 1 seed": (simpler_rule(RUNGS=(0.2, 1.0), SEED_SHARES=(1 / 3, 1 / 3)), count),
+        "without the prior of 1,024 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
         "one seed at the end": (simpler_rule(**one_seed), count),
+        "also compared after 40 % of the run": (simpler_rule(**halving), count),
+        "first compared after 20 % of the run": (simpler_rule(RUNGS=(0.2, 1.0, 1.0, 1.0)), count),
         "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), count),
     }
 

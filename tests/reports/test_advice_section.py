@@ -1,7 +1,8 @@
 """Recommendations in reports: which groups are tied with the best, and the grid of a race."""
 
+import math
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from rollshape.cli.flags import given_flags
 from rollshape.reports.figures.race import race_grid
 from rollshape.studies.racing.advice import CROSSING, Advice, Ranked, tie_limit
-from rollshape.studies.racing.noise import UNKNOWN
+from rollshape.studies.racing.noise import UNKNOWN, Noise
 from rollshape.studies.racing.race import Candidate
 from rollshape.studies.racing.rule import Rung
+from rollshape.studies.racing.why import describe_groups
 from rollshape.studies.recommendation import choose_group, train_command
 from rollshape.studies.trials import Trial
 from rollshape.training.spec import Spec
@@ -102,5 +104,22 @@ def test_the_grid_of_a_race(tmp_path: Path) -> None:
         assert text in figure.svg
     assert figure.csv.splitlines()[1].startswith("8,32,9.0,1.0,best")
     (tmp_path / "race.png").write_bytes(figure.png)
-    assert tie_limit(first, first) == CROSSING * 0.9 * 4.0
-    assert tie_limit(last, first) == 0.0
+    assert tie_limit(first, [first]) == CROSSING * 0.9 * 4.0
+    assert tie_limit(last, [first, last]) == 0.0
+    noisy = replace(last, noise=Noise(4.0, 2), num_seeds=2)
+    limit = math.sqrt(2) * noisy.noise.half_width(1)
+    assert tie_limit(last, [first, last, noisy]) == pytest.approx(limit), "the noise of equally long runs"
+    assert tie_limit(first, [first, last, noisy]) == CROSSING * 0.9 * 4.0, "not that of longer ones"
+
+
+def test_shapes_that_were_only_compared_early_are_not_called_tied() -> None:
+    ranking = (
+        ranked(8, 32, "best", 9.0, 1.0), ranked(32, 8, "tied", 8.0, 1.0), ranked(8, 8, "tied", 4.0, 0.1),
+        ranked(32, 32, "dropped", 1.0, 0.1),
+    )  # fmt: skip
+    assert describe_groups(Advice(ranking, (), 100, 0.1)) == [
+        "Tied: 32×8.",
+        "Not ruled out after 10% of the run: 8×8.",
+        "Avoid: 32×32.",
+    ]
+    assert describe_groups(Advice(ranking[:1], (), 100, 0.1)) == []

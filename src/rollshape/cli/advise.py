@@ -103,7 +103,7 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
 
     from rollshape.cli.output import console
     from rollshape.geometry.dialects.text import as_yaml
-    from rollshape.studies.racing.why import list_labels
+    from rollshape.studies.racing.why import describe_groups
 
     advice, best = answer.advice, answer.advice.best
     plan = best.candidate.plan
@@ -112,8 +112,7 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
         f"minibatch{'es' if plan.num_minibatches > 1 else ''} of "
         f"{plan.minibatch_size:,}, {plan.num_epochs} epochs, learning rate {best.candidate.spec.learning_rate:g}."
     ]
-    for title, group in (("Tied", advice.with_status("tied")), ("Avoid", advice.with_status("dropped"))):
-        lines += [f"{title}: {list_labels(group)}."] if group else []
+    lines += describe_groups(advice)
     lines.append(f"Cost: {advice.timesteps:,} timesteps, {advice.share:.1%} of training all {len(advice.ranking)} "
                  "candidates with all seeds to the end.")  # fmt: skip
     out = console()

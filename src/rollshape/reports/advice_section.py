@@ -12,7 +12,7 @@ from rollshape.reports.report_data import ReportData
 from rollshape.studies.racing.advice import Advice, advise_from
 from rollshape.studies.racing.advise import dialect_config
 from rollshape.studies.racing.race import Race
-from rollshape.studies.racing.why import OBJECTIVE_NAMES, explain, format_score, list_labels
+from rollshape.studies.racing.why import OBJECTIVE_NAMES, describe_groups, explain, format_score
 from rollshape.studies.recommendation import TaskChoice, choose_group, train_command
 from rollshape.training.spec import Spec
 
@@ -47,12 +47,9 @@ def recommend_in_sentences(data: ReportData) -> list[str]:
     answer = race_advice(data)
     if answer is not None:
         race, advice = answer
-        tied, dropped = advice.with_status("tied"), advice.with_status("dropped")
+        cost = f"The race took {advice.share:.1%} of training all candidates with all seeds to the end."
         return [
-            f"Use {advice.best.candidate.label}."
-            + (f" Tied: {list_labels(tied)}." if tied else "")
-            + (f" Avoid {list_labels(dropped)}." if dropped else "")
-            + f" The race took {advice.share:.1%} of training all candidates with all seeds to the end.",
+            " ".join([f"Use {advice.best.candidate.label}.", *describe_groups(advice), cost]),
             *explain(advice, race),
         ]
     choices = task_choices(data)
@@ -108,9 +105,9 @@ def advice_sections(data: ReportData) -> list[Section]:
 def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     objective = OBJECTIVE_NAMES[race.settings.objective]
     caption = (
-        f"Every cell is a shape, with the {objective} when it was last compared. Brighter is better among the shapes "
-        "that were compared at the same time; thick outline: best, thin outline: tied. “10% of run” is how far a "
-        f"shape had been trained when the race went on without it. {data.command}"
+        f"Every cell is a shape, with the {objective} when it was last compared. Dark cells were compared only early "
+        "in the run, bright ones were trained further; within both, brighter is better. Thick outline: best, thin "
+        f"outline: tied. “At 10%” is how far a shape had been trained when the race went on without it. {data.command}"
     )
     rows = [
         (item.candidate.label, item.status, format_score(item), f"{item.share:.0%}", str(item.num_seeds), item.reason)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rollshape.studies.racing.rule import POINTS, RUNGS, Decision, decide, minimum_budget, smooth
+from rollshape.studies.racing.rule import POINTS, RUNGS, Decision, decide, estimate_final, minimum_budget
 
-SHAPES = [(float(n), float(t)) for n in (1, 3, 5, 7) for t in (3, 5, 7, 9)]
-UPDATES = [256] * len(SHAPES)
+UPDATES = [1024] * 16  # of as many candidates
 Table = Callable[[int, int, int], float]
 
 
@@ -17,12 +16,12 @@ def race(
     table: Table, num_seeds: int = 3, budget: float = 0.15, excluded: dict[int, str] | None = None
 ) -> tuple[Decision, np.ndarray]:
     """Race to the end; return the decision, and the last part that was trained, [candidates, seeds]."""
-    trained = np.zeros((len(SHAPES), num_seeds), int)
+    trained = np.zeros((len(UPDATES), num_seeds), int)
 
     def score_of(candidate: int, seed: int, point: int) -> float | None:
         return table(candidate, seed, point) if trained[candidate, seed] >= point else None
 
-    while requests := (decision := decide(SHAPES, UPDATES, num_seeds, budget, score_of, excluded)).requests:
+    while requests := (decision := decide(UPDATES, num_seeds, budget, score_of, excluded)).requests:
         for request in requests:
             assert trained[request.candidate, request.seed] < request.point, "nothing is requested twice"
             trained[request.candidate, request.seed] = request.point
@@ -40,7 +39,7 @@ def test_it_finds_the_best_and_keeps_to_the_budget(budget: float, num_seeds: int
     if budget < minimum_budget(num_seeds):
         return
     decision, trained = race(learning, num_seeds, budget)
-    assert decision.rungs[-1].order[0] >= len(SHAPES) - (2 if len(decision.rungs) == 1 else 1)
+    assert decision.rungs[-1].order[0] >= len(UPDATES) - (2 if len(decision.rungs) == 1 else 1)
     assert trained.sum() <= budget * trained.size * POINTS + 1e-9
     assert [rung.point for rung in decision.rungs] == sorted(rung.point for rung in decision.rungs)
 
@@ -49,7 +48,7 @@ def test_the_whole_budget_trains_everything_to_the_end() -> None:
     decision, trained = race(learning, budget=1.0)
     assert (trained == POINTS).all()
     assert [rung.share for rung in decision.rungs] == list(RUNGS)
-    assert all(rung.num_kept == len(SHAPES) for rung in decision.rungs)
+    assert all(rung.num_kept == len(UPDATES) for rung in decision.rungs)
 
 
 def test_who_goes_on_has_the_highest_scores() -> None:
@@ -57,13 +56,15 @@ def test_who_goes_on_has_the_highest_scores() -> None:
     dropping = [rung for rung in decision.rungs[:-1] if rung.dropped]
     assert len(dropping) >= 1
     for rung in dropping:
-        assert min(rung.smoothed[i] for i in rung.order[: rung.num_kept]) >= max(rung.smoothed[i] for i in rung.dropped)
+        assert min(rung.estimates[i] for i in rung.order[: rung.num_kept]) >= max(
+            rung.estimates[i] for i in rung.dropped
+        )
     assert trained[decision.rungs[0].dropped[-1]].tolist() == [2, 0, 0]
 
 
 def test_an_excluded_candidate_is_left_out() -> None:
-    decision, trained = race(learning, excluded={len(SHAPES) - 1: "diverged"})
-    assert decision.rungs[-1].order[0] == len(SHAPES) - 2
+    decision, trained = race(learning, excluded={len(UPDATES) - 1: "diverged"})
+    assert decision.rungs[-1].order[0] == len(UPDATES) - 2
     assert trained[-1].sum() == 0
 
 
@@ -74,26 +75,23 @@ def test_a_late_starter_that_is_kept_can_win() -> None:
     assert race(crossing, budget=0.5)[0].rungs[-1].order[0] == 5
 
 
-def test_smoothing_moves_an_outlier_toward_its_neighbors() -> None:
-    line = [(float(i), 5.0) for i in range(8)]
-    scores = np.arange(8.0)[:, None] + np.zeros(3)  # without noise nothing is smoothed
-    np.testing.assert_allclose(smooth(scores, line, [256] * 8, 1.0), np.arange(8.0), atol=1e-5)
-    scores[2] += [15.0, 0.0, 3.0]
-    smoothed = smooth(scores, line, [256] * 8, 1.0)
-    assert smoothed.argmax() == 7
-    assert 2.0 < smoothed[2] < scores[2].mean()
-    np.testing.assert_array_equal(smooth([[3.0], [1.0], [2.0]], line[:3], [256] * 3, 0.1), [3.0, 1.0, 2.0])
-    np.testing.assert_array_equal(smooth([[1.0]] * 5, line[:5], [2**i for i in range(5)], 0.1), [1.0] * 5)
+def test_a_race_of_16_candidates_trains_four_to_the_end_and_two_of_them_twice() -> None:
+    decision, trained = race(learning)
+    assert [(len(rung.order), rung.share, rung.num_seeds) for rung in decision.rungs] == [
+        (16, 0.1, 1),
+        (4, 1.0, 1),
+        (2, 1.0, 2),
+    ]
+    assert trained.sum() == 16 * 2 + 4 * 18 + 2 * 20  # = 0.15 · 16 candidates · 3 seeds · 20 parts
 
 
-def test_the_prior_breaks_ties_early_and_not_at_the_end() -> None:
-    places = [(float(i), float(i % 3)) for i in range(6)]
-    scores = np.array([[10.0], [11.0], [10.0], [11.0], [10.0], [11.0]])
-    updates = [4, 16, 256, 256, 4096, 16384]
-    early, late = (smooth(scores, places, updates, share) for share in (0.05, 1.0))
-    assert early.argmax() == 3
-    assert early[2] > early[0]
-    assert abs(late[2] - late[0]) < 0.2 * (early[2] - early[0])
+def test_early_scores_get_a_prior_on_the_number_of_updates() -> None:
+    scores = np.array([[10.0], [12.0], [10.0], [12.0]])
+    updates = [64, 1024, 16384, 2**20]  # 4, 0, 4 and 10 doublings away: heights −4, 0, −4, −4 (the lowest)
+    prior = (np.array([-4.0, 0, -4, -4]) + 3) / np.sqrt(3)  # mean −3, variance 3
+    np.testing.assert_allclose(estimate_final(scores, updates, is_early=True), scores[:, 0] + 2.0 * 1.0 * prior)
+    np.testing.assert_array_equal(estimate_final(scores, updates, is_early=False), scores[:, 0])
+    np.testing.assert_array_equal(estimate_final(scores, [1024] * 4, is_early=True), scores[:, 0])
 
 
 def test_finalists_take_expected_noise_from_the_last_wide_comparison() -> None:

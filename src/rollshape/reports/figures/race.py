@@ -17,9 +17,10 @@ DARK = 0.6  # of the range, below which text on a cell is white
 
 
 def race_grid(name: str, advice: Advice, caption: str) -> Figure:
-    """Draw one cell per shape: color and first line are the score relative to the best at the same time.
+    """Draw one cell per shape with its score and what became of it.
 
-    The best shape has a thick outline, tied ones a thin one; the others say when they were dropped.
+    The brighter half of the colors is for shapes that were trained to the end, the darker one for those that were
+    compared only early. The best shape has a thick outline, shapes that are tied with it a thin one.
     """
     cells: dict[tuple[int, int], Ranked] = {}
     for item in advice.ranking:  # of several candidates with one shape, the first is the best
@@ -38,11 +39,12 @@ def race_grid(name: str, advice: Advice, caption: str) -> Figure:
             x, y, share = columns.index(num_envs), rows.index(num_steps), height[num_envs, num_steps]
             face = "#d9d9d9" if share is None else colors(share)
             axis.add_patch(Rectangle((x - 0.47, y - 0.46), 0.94, 0.92, facecolor=face, lw=0))
-            width = {"best": 3.2, "tied": 1.4}.get(item.status)
+            lines = _cell_lines(advice, item)
+            width = {"best": 3.2, "tied": 1.4}.get(lines[-1])
             if width is not None:
                 axis.add_patch(Rectangle((x - 0.47, y - 0.46), 0.94, 0.92, fill=False, edgecolor=INK, lw=width))
             ink = "#ffffff" if share is not None and share < DARK else "#111111"
-            for line, offset in zip(_cell_lines(item), (0.14, -0.16), strict=False):
+            for line, offset in zip(lines, (0.14, -0.16), strict=False):
                 axis.text(x, y + offset, line, ha="center", va="center", color=ink, fontsize=8.5)
             data.append((num_envs, num_steps, item.score, share, item.status, item.share, item.num_seeds))
         axis.set(
@@ -55,21 +57,23 @@ def race_grid(name: str, advice: Advice, caption: str) -> Figure:
 
 
 def _height(advice: Advice, item: Ranked) -> float | None:
-    """Return a score relative to those that were compared with it: 0 for the lowest, 1 for the highest."""
+    """Return where a score lies between the lowest and the highest: 0 to 0.5 at the first rung, 0.6 to 1 later."""
     if item.score is None:
         return None
-    rung = next(rung for rung in advice.rungs if rung.share == item.share and rung.num_seeds == item.num_seeds)
-    first = advice.rungs[0]  # a finalist is compared with the whole field
-    scores = np.array(list(rung.scores.values()))
-    if rung is not first:
-        return 1.0 if item.status == "best" else 0.9
-    lowest, highest = float(scores.min()), float(scores.max())
-    return 0.85 * (item.score - lowest) / (highest - lowest) if highest > lowest else 0.85
+    early = list(advice.rungs[0].scores.values())
+    if item.share == advice.rungs[0].share:
+        return 0.5 * _position(item.score, min(early), max(early))
+    return 0.6 + 0.4 * _position(item.score, min(early), advice.best.score or 0.0)
 
 
-def _cell_lines(item: Ranked) -> tuple[str, ...]:
+def _position(value: float, low: float, high: float) -> float:
+    return float(np.clip((value - low) / (high - low), 0.0, 1.0)) if high > low else 1.0
+
+
+def _cell_lines(advice: Advice, item: Ranked) -> tuple[str, ...]:
     if item.score is None:
         return ("failed",)
-    if item.status == "best":
-        return f"{item.score:.4g}", "best"
-    return f"{item.score:.4g}", f"{'tied, ' if item.status == 'tied' else ''}{item.share:.0%} of run"
+    if item.status == "dropped":
+        return f"{item.score:.4g}", f"dropped at {item.share:.0%}"
+    is_early = item.share < advice.best.share
+    return f"{item.score:.4g}", f"not ruled out at {item.share:.0%}" if is_early else item.status

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rollshape.errors import RunError
 from rollshape.studies.racing.race import Candidate, Race
-from rollshape.studies.racing.rule import Decision, Rung
+from rollshape.studies.racing.rule import USUAL_UPDATES, Decision, Rung
 
 Status = Literal["best", "tied", "dropped"]
-CROSSING = 0.4  # share of the range of scores that a candidate may still make up at the start of a run
+CROSSING = 0.9  # share of the range of estimates that a candidate may still make up at the start of a run
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
     rung = next(rung for rung in reversed(decision.rungs) if candidate in rung.scores)
     half = rung.noise.half_width(rung.num_seeds)
     score = rung.scores[candidate]
-    gap, limit = rung.smoothed[best] - rung.smoothed[candidate], tie_limit(rung, decision.rungs[0])
+    gap, limit = rung.estimates[best] - rung.estimates[candidate], tie_limit(rung, decision.rungs)
     status: Status = "best" if candidate == best else "tied" if gap <= limit else "dropped"
-    reason = "" if candidate == best else _compare_with(race.candidates[best].label, rung, rung.scores[best] - score)
+    reason = "" if candidate == best else _compare(race, rung, candidate, best)
     return Ranked(
         race.candidates[candidate],
         status,
@@ -103,25 +104,31 @@ def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
     )
 
 
-def _compare_with(leader: str, rung: Rung, difference: float) -> str:
-    """Return `3.02 below 8×32 after 40% of the budget (1 seed)`."""
+def _compare(race: Race, rung: Rung, candidate: int, best: int) -> str:
+    """Return `3.02 below 8×32 after 10% of the budget (1 seed)`."""
+    leader, difference = race.candidates[best].label, rung.scores[best] - rung.scores[candidate]
     when = f"after {rung.share:.0%} of the budget ({rung.num_seeds} seed{'s' if rung.num_seeds > 1 else ''})"
     if difference >= 0:
         return f"{difference:.4g} below {leader} {when}"
-    return f"{-difference:.4g} above {leader} {when}, but lower after smoothing over neighboring shapes"
+    updates = race.candidates[candidate].plan.num_updates or 0
+    return (
+        f"{-difference:.4g} above {leader} {when}, but its {updates:,} updates in the whole run are further from the "
+        f"usual optimum of about {USUAL_UPDATES}"
+    )
 
 
 def _rank_failed(race: Race, candidate: int, reason: str) -> Ranked:
     return Ranked(race.candidates[candidate], "dropped", None, None, None, 0, 0.0, 0, reason)
 
 
-def tie_limit(rung: Rung, first: Rung) -> float:
+def tie_limit(rung: Rung, rungs: Sequence[Rung]) -> float:
     """Return the largest difference to the best at a rung that is no evidence of being worse at the end.
 
     The 95 % interval of a difference of two means, plus what candidates may make up in the rest of the run: a share of
-    the distance from the lowest score of the `first` rung to the highest of this one (docs/advise.md).
+    the distance from the lowest estimate of the first rung to the highest of this one (docs/advise.md). The noise of a
+    rung with one seed is that of later rungs, if they compare equally long runs.
     """
-    half = rung.noise.half_width(rung.num_seeds)
-    noise = 0.0 if math.isnan(half) else math.sqrt(2) * half
-    scale = max(rung.scores.values()) - min(first.scores.values())
+    known = [other.noise for other in (*rungs, rung) if other.point == rung.point and other.noise.degrees]
+    noise = math.sqrt(2) * known[-1].half_width(rung.num_seeds) if known else 0.0
+    scale = max(rung.estimates.values()) - min(rungs[0].estimates.values())
     return noise + CROSSING * (1 - rung.share) * max(scale, 0.0)

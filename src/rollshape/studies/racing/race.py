@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,18 +51,6 @@ class Candidate:
         rest = {name: value for name, value in self.point.items() if name not in ("num_envs", "num_steps")}
         return f"{self.trials[0].shape}, {format_point(rest)}" if rest else self.trials[0].shape
 
-    @cached_property
-    def coordinates(self) -> tuple[float, ...]:
-        """Where the candidate lies among its neighbors: log₂ of its sizes, and the learning rate in factors of √2."""
-        plan = self.plan
-        minibatch = math.log2(plan.minibatch_size / plan.rollout_size)
-        return (
-            math.log2(plan.num_envs),
-            math.log2(plan.num_steps),
-            minibatch if "minibatch_size" in self.point else 0.0,
-            2 * math.log2(self.spec.learning_rate) if "learning_rate" in self.point else 0.0,
-        )
-
 
 class Race:
     """The race of a study. `next_trials` is what an engine runs, batch by batch, until there is none."""
@@ -87,10 +74,8 @@ class Race:
 
     def decision(self) -> Decision:
         """Return what the rule decides on all trials so far."""
-        coordinates = [candidate.coordinates for candidate in self.candidates]
         progress = self.store.progress()
         return decide(
-            coordinates,
             [candidate.plan.num_updates or 1 for candidate in self.candidates],
             self.num_seeds,
             self.settings.budget,

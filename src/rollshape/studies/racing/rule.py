@@ -1,13 +1,12 @@
 """The racing rule: which trials to train next and how far, as a pure function of the scores so far.
 
-Successive halving on smoothed scores. All candidates start with a third of the seeds. After each rung the rest of the
-budget is divided equally over the rungs that are left, and the best candidates that it pays for go on. If there is a
-rest at the end, the finalists get more seeds.
+All candidates start with a third of the seeds and are compared once, after 10 % of the run. The best ones that two
+thirds of the remaining budget pay for are trained to the end, and the best of these get more seeds. None is dropped in
+the middle of a run: learning curves cross, and the budget is better spent on whole runs of few candidates.
 
-The order is by a Gaussian process over (log₂ N, log₂ T), not by the scores themselves: two shapes that differ by one
-doubling learn similarly, so each of them is evidence about the other. Its mean prefers shapes that make about 256
-updates in the whole run, and an early score counts as a noisy measurement of the final one; both fade as the race goes
-on. The constants were chosen on one half of the tasks of benchmarks/advise.py and scored on the other half
+Early scores say little about final ones: some shapes learn fast at first and are overtaken, others get worse before
+they get better. So after 10 % a prior counts twice as much as the scores: it prefers candidates that make about 1,024
+updates in the whole run. The constants were chosen on nine tasks of benchmarks/advise.py and scored on four others
 (docs/advise.md).
 """
 
@@ -24,15 +23,13 @@ from rollshape.studies.racing.noise import MIN_CANDIDATES, Noise, pooled_noise, 
 from rollshape.studies.statistics import Floats
 
 POINTS = 20  # equal parts of a whole run; it is scored after each
-RUNGS = (0.1, 0.4, 1.0, 1.0)  # shares of a whole run after which candidates are compared
+RUNGS = (0.1, 1.0, 1.0, 1.0)  # shares of a whole run after which candidates are compared
 SEED_SHARES = (1 / 3, 1 / 3, 2 / 3, 1.0)  # of the seeds, at each rung
+SPENT_PER_RUNG = 2 / 3  # of the budget that is left
 MIN_FINALISTS = 2
-LENGTH_SCALE = 2.0  # doublings of N or T over which scores are similar
-SHARED_VARIANCE = 0.7  # of the variance between candidates, the part that neighbors have in common
-UNKNOWN_NOISE = 0.25  # variance between seeds as a share of that between candidates, as long as there is one seed
-CHANGING_VARIANCE = 2.0  # of scores at the start of a run around the final ones, relative to that between candidates
-USUAL_UPDATES, UPDATES_SCALE = 256, 2.0  # where the prior is highest, and the doublings after which it has fallen by 1
-PRIOR_WEIGHT = 0.5  # standard deviations of the scores per standard deviation of the prior, at the start of a run
+USUAL_UPDATES, UPDATES_SCALE = 1024, 2.0  # where the prior is highest, and the doublings after which it has fallen by 1
+LOWEST_PRIOR = -4.0
+PRIOR_WEIGHT = 2.0  # standard deviations of the early scores per standard deviation of the prior
 
 ScoreOf = Callable[[int, int, int], float | None]  # (candidate, seed, part) → score, None if it is not trained so far
 
@@ -50,7 +47,7 @@ class TrialRequest:
 class Rung:
     """One comparison: scores of all candidates that were left, best first, and how many of them go on.
 
-    `scores` are means over seeds, `smoothed` what the order is by, `noise` is how much a score differs between seeds.
+    `scores` are means over seeds, `estimates` what the order is by, `noise` is how much a score differs between seeds.
     """
 
     point: int
@@ -58,7 +55,7 @@ class Rung:
     num_seeds: int
     order: tuple[int, ...]
     scores: Mapping[int, float]
-    smoothed: Mapping[int, float]
+    estimates: Mapping[int, float]
     noise: Noise
     num_kept: int
 
@@ -86,7 +83,6 @@ def seeds_at(rung: int, num_seeds: int) -> int:
 
 
 def decide(
-    coordinates: Sequence[Sequence[float]],
     updates: Sequence[int],
     num_seeds: int,
     budget: float,
@@ -97,7 +93,6 @@ def decide(
     """Return the decision after the scores that are known.
 
     Args:
-        coordinates: of each candidate, log₂ of its sizes.
         updates: that each candidate makes in a whole run.
         num_seeds: seeds per candidate.
         budget: share of training all candidates with all seeds to the end.
@@ -106,15 +101,16 @@ def decide(
         points: number of equal parts of a whole run.
     """
     out = excluded or {}
-    left = budget * len(coordinates) * num_seeds * points
-    field = [i for i in range(len(coordinates)) if i not in out]
-    trained = np.zeros((len(coordinates), num_seeds), np.int64)
+    left = budget * len(updates) * num_seeds * points
+    field = [i for i in range(len(updates)) if i not in out]
+    trained = np.zeros((len(updates), num_seeds), np.int64)
     rungs: list[Rung] = []
     for number, target in enumerate(math.ceil(share * points - 1e-9) for share in RUNGS):
         count = seeds_at(number, num_seeds)
         if rungs:
-            parts = max(1, len(RUNGS) - 1 - number)  # the last rung only has what is left
-            point, kept = _afford(trained[field[0], :count], target, rungs[-1].point, left, parts)
+            is_last = number == len(RUNGS) - 1
+            spent = left if is_last else SPENT_PER_RUNG * left
+            point, kept = _afford(trained[field[0], :count], target, rungs[-1].point, spent, left)
             kept = min(kept, len(field))
             if kept < MIN_FINALISTS:
                 break
@@ -128,25 +124,28 @@ def decide(
         left -= float(np.maximum(point - trained[field, :count], 0).sum())
         trained[field, :count] = np.maximum(trained[field, :count], point)
         table = np.array([[score_of(i, j, point) for j in range(count)] for i in field], np.float64)
-        estimate = smooth(table, [coordinates[i] for i in field], [updates[i] for i in field], point / points)
+        estimate = estimate_final(table, [updates[i] for i in field], is_early=number == 0)
         noise = with_expectation(pooled_noise(table), _wide_scores(rungs, table))
         rungs.append(_new_rung(field, table, estimate, noise, point, point / points))
         field = list(rungs[-1].order)
     return Decision(tuple(rungs), ())
 
 
-def _afford(trained: NDArray[np.int64], target: int, last: int, left: float, rungs_left: int) -> tuple[int, int]:
-    """Return (part up to which to train, how many candidates can be trained so far, 1 if no two can)."""
+def _afford(trained: NDArray[np.int64], target: int, last: int, spent: float, left: float) -> tuple[int, int]:
+    """Return (part up to which to train, how many candidates `spent` pays for).
+
+    If it does not pay for two, two are trained as far as all that is `left` allows; 1 if it does not even allow that.
+    """
 
     def cost(point: int) -> int:
         return int(np.maximum(point - trained, 0).sum())
 
     if cost(target) == 0:
         return last, 1
-    affordable = int((left / rungs_left + 1e-9) // cost(target))
+    affordable = int((spent + 1e-9) // cost(target))
     if affordable >= MIN_FINALISTS:
         return target, affordable
-    for point in range(target, last, -1):
+    for point in range(target, min(last, target - 1), -1):  # more seeds are compared at the same point
         if MIN_FINALISTS * cost(point) <= left + 1e-9:
             return point, MIN_FINALISTS
     return last, 1
@@ -177,32 +176,17 @@ def _new_rung(field: Sequence[int], table: Floats, estimate: Floats, noise: Nois
     )
 
 
-def smooth(table: ArrayLike, coordinates: Sequence[Sequence[float]], updates: Sequence[int], share: float) -> Floats:
-    """Return the mean of a Gaussian process at the candidates, given their scores [candidates, seeds] so far.
+def estimate_final(table: ArrayLike, updates: Sequence[int], *, is_early: bool) -> Floats:
+    """Return by what candidates are ordered, given their scores [candidates, seeds] so far.
 
-    The variance between candidates is estimated from the scores; a part of it is shared between neighbors, the rest is
-    each candidate's own. Fewer than four candidates have their mean scores.
+    Scores at the end of a run are their means over seeds. Early ones are m + 2·s·p, with the means m, their standard
+    deviation s, and the prior p: −(log₂(updates / 1,024) / 2)², at least −4, standardized.
     """
-    scores, places = np.asarray(table, np.float64), np.asarray(coordinates, np.float64)
-    means, noise = scores.mean(axis=1), pooled_noise(scores)
-    total = float(means.var())
-    seed_variance = (noise.variance if noise.degrees else UNKNOWN_NOISE * total) / scores.shape[1]
-    between = max(total - seed_variance, 1e-3 * total)
-    if len(means) < MIN_CANDIDATES or between <= 0:
-        return np.asarray(means)
-    squares = ((places[:, None] - places[None]) ** 2).sum(axis=-1)
-    shared = SHARED_VARIANCE * np.exp(-squares / (2 * LENGTH_SCALE**2))
-    covariance = between * (shared + (1 - SHARED_VARIANCE) * np.eye(len(means)))
-    variance = seed_variance + CHANGING_VARIANCE * (1 - share) * between
-    center = means.mean() + PRIOR_WEIGHT * (1 - share) * math.sqrt(between) * _prior(updates)
-    weights = np.linalg.solve(covariance + (variance + 1e-9 * between) * np.eye(len(means)), means - center)
-    result: Floats = center + covariance @ weights
-    return result
-
-
-def _prior(updates: Sequence[int]) -> Floats:
-    """Return the prior of each candidate, with mean 0 and standard deviation 1 unless all are equal."""
+    means: Floats = np.asarray(table, np.float64).mean(axis=1)
+    if not is_early:
+        return means
     doublings = np.log2(np.maximum(np.asarray(updates, np.float64), 1.0) / USUAL_UPDATES)
-    height = np.maximum(-((doublings / UPDATES_SCALE) ** 2), -4.0)
-    result: Floats = (height - height.mean()) / max(float(height.std()), 1e-9)
+    height = np.maximum(-((doublings / UPDATES_SCALE) ** 2), LOWEST_PRIOR)
+    prior = (height - height.mean()) / max(float(height.std()), 1e-9)
+    result: Floats = means + PRIOR_WEIGHT * means.std() * prior
     return result

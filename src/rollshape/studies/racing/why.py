@@ -37,6 +37,18 @@ def list_labels(ranked: Sequence[Ranked]) -> str:
     return f"{', '.join(labels[: MOST_LABELS - 1])} and {len(labels) - MOST_LABELS + 1} others"
 
 
+def describe_groups(advice: Advice) -> list[str]:
+    """Return what is as good as the best shape, what the race says little about, and what to avoid."""
+    tied = advice.with_status("tied")
+    early = [item for item in tied if item.share < advice.best.share]
+    groups = {
+        "Tied": [item for item in tied if item not in early],
+        f"Not ruled out after {early[0].share if early else 0:.0%} of the run": early,
+        "Avoid": advice.with_status("dropped"),
+    }
+    return [f"{title}: {list_labels(group)}." for title, group in groups.items() if group]
+
+
 def format_score(ranked: Ranked) -> str:
     """Return `412 [380, 440]`, without an interval if there was one seed."""
     if ranked.score is None:
