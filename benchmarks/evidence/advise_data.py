@@ -37,7 +37,7 @@ from rollshape.studies.statistics import Floats
 DATA = Path(__file__).parents[1] / "data" / "advise"
 DATE = "2026-11-18"  # of the commit that added the curves
 SHORT_WINDOW = 25  # steps, of the claim
-CONTINUOUS = ("Pendulum-v1", "MountainCarContinuous-v0")
+CONTINUOUS = ("Pendulum-v1", "MountainCarContinuous-v0", "envpool:Reacher-v5", "envpool:Pusher-v5")
 Scores = dict[str, Floats]
 Judgement = tuple[Answer, list[Effect]]
 
