@@ -48,9 +48,19 @@ def claim_stdout() -> None:
 
 @contextmanager
 def redirected_stdout() -> Iterator[int]:
-    """Send what Python code prints to stderr; yield the file descriptor of stdout, for the command itself."""
+    """Send what this process and its children print to stderr; yield a descriptor of stdout, for the command itself."""
+    sys.stdout.flush()
     with redirect_stdout(sys.stderr):
-        yield _output
+        if _output != STDOUT:  # claimed
+            yield _output
+            return
+        copy = os.dup(STDOUT)
+        try:
+            os.dup2(STDERR, STDOUT)
+            yield copy
+        finally:
+            os.dup2(copy, STDOUT)
+            os.close(copy)
 
 
 def discard_stdout() -> None:
