@@ -10,7 +10,7 @@ of the bias of λ < 1, which no T avoids. A difference is therefore estimated fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -83,18 +83,18 @@ def surfaces(
     run_steps: int | None = None,
 ) -> dict[int, list[Point]]:
     """Return the surface of every rollout_size, from the same resamples."""
-    result: dict[int, list[Point]] = {size: [] for size in rollout_sizes}
-    for windows in sorted(measured, key=lambda w: w.num_steps):
-        base = next((w for w in measured if w.num_steps == run_steps and w is not windows), None)
-        means, norms = {"window": windows.window_norms}, {"norm": windows.row_gram, "bias": windows.bias_gram}
-        if base is not None:
-            means |= {"run_window": base.window_norms}
-            norms |= {"run_norm": base.row_gram, "run_bias": base.bias_gram}
-        bootstrap = Bootstrap(means, norms, rng)
-        for size in rollout_sizes:
-            if size % windows.num_steps == 0:
-                run_envs = size // base.num_steps if base is not None and size % base.num_steps == 0 else None
-                result[size].append(_point(size // windows.num_steps, run_envs, windows, bootstrap, horizon))
+    ordered = sorted(measured, key=lambda w: w.num_steps)
+    if run_steps not in [w.num_steps for w in ordered]:
+        run_steps = None
+    means = {f"window {w.num_steps}": w.window_norms for w in ordered}
+    norms = {f"norm {w.num_steps}": w.row_gram for w in ordered} | {f"bias {w.num_steps}": w.bias_gram for w in ordered}
+    bootstrap = Bootstrap(means, norms, rng)
+    result: dict[int, list[Point]] = {
+        size: [
+            _point(size, windows, run_steps, bootstrap, horizon) for windows in ordered if size % windows.num_steps == 0
+        ]
+        for size in rollout_sizes
+    }
     for size, points in result.items():
         if not points:
             lengths = ", ".join(str(w.num_steps) for w in measured)
@@ -107,31 +107,34 @@ def surfaces(
 
 
 def _point(
-    num_envs: int, run_envs: int | None, windows: MeasuredWindows, bootstrap: Bootstrap, horizon: float
+    rollout_size: int, windows: MeasuredWindows, run_steps: int | None, bootstrap: Bootstrap, horizon: float
 ) -> Point:
-    """Return the shape of windows, compared with that of the run, which has `run_envs` environments, if it is known."""
+    """Return the shape of windows, compared with that of the run, if that has been measured and fits the size."""
+    steps, num_envs = windows.num_steps, rollout_size // windows.num_steps
+
+    def variance(q: Mapping[str, Floats], num_steps: int) -> Floats:
+        return (q[f"window {num_steps}"] - q[f"norm {num_steps}"]) / (rollout_size // num_steps)
 
     def estimate_error(updates: float) -> Estimate:
         """Return bias² + variance/updates; a negative estimate of bias² counts as 0."""
         return bootstrap.estimate(
-            lambda q: np.maximum(q["bias"], 0.0) + (q["window"] - q["norm"]) / (num_envs * updates), positive=True
+            lambda q: np.maximum(q[f"bias {steps}"], 0.0) + variance(q, steps) / updates, positive=True
         )
 
     def estimate_difference(updates: float) -> Estimate | None:
         """Return the difference without that: two errors of bias² = 0 would differ by next to nothing, too surely."""
-        if run_envs is None:
+        if run_steps is None or run_steps == steps or rollout_size % run_steps:
             return None
-        scale, run_scale = num_envs * updates, run_envs * updates
         return bootstrap.estimate(
-            lambda q: q["bias"] + (q["window"] - q["norm"]) / scale
-            - q["run_bias"] - (q["run_window"] - q["run_norm"]) / run_scale
+            lambda q: q[f"bias {steps}"] + variance(q, steps) / updates
+            - q[f"bias {run_steps}"] - variance(q, run_steps) / updates
         )  # fmt: skip
 
     mse, difference = estimate_error(1.0), estimate_difference(1.0)
     return Point(
         num_envs=num_envs,
-        num_steps=windows.num_steps,
-        variance=bootstrap.estimate(lambda q: (q["window"] - q["norm"]) / num_envs, positive=True),
+        num_steps=steps,
+        variance=bootstrap.estimate(lambda q: variance(q, steps), positive=True),
         bias2=estimate_squared_norm(windows.bias_gram),
         bias2_window=estimate_squared_norm(windows.window_bias_gram),
         mse=mse,

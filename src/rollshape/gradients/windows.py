@@ -23,8 +23,6 @@ from rollshape.gradients.gram import (
     layer_gram,
     prefers_products,
     reshape_traces,
-    scale_traces,
-    sum_outer,
 )
 from rollshape.gradients.intervals import Floats, estimate_squared_norm
 from rollshape.quick_jit import quick_jit
@@ -128,6 +126,7 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
     """Return the contribution of one layer to the squares, [N] per length, and its sums, [N, P] per weight."""
     envs, count, steps = weights.shape
     squares: dict[int, Array] = {}
+    sums: dict[int, Array] = {}
     for block in _blocks([t for t in lengths if prefers_products(trace, t)]):
         whole = -(-steps // block)
         [padded] = reshape_traces([_pad(trace, whole * block)], 2, (envs * whole, block))
@@ -141,30 +140,57 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
         factors = factors.reshape(envs, len(served), whole, block)
         sums_of_squares = (grams * within * factors[..., None] * factors[..., None, :]).sum((2, 3, 4))
         squares |= {k: sums_of_squares[:, i] for i, k in enumerate(served)}
-    known = [k for k in range(count) if k in squares or k >= len(lengths)]
-    sums = dict(zip(known, jnp.moveaxis(_sums(trace, weights[:, np.array(known)]), 1, 0), strict=True))
-    for k, length in enumerate(lengths):
-        if k not in sums:
-            size = steps // length * length
-            first = Trace(trace.inputs[:, :size], trace.errors[:, :size], trace.bias, trace.shared)
-            [parts] = reshape_traces(scale_traces([first], weights[:, k, :size]), 2, (envs * (size // length), length))
-            gradients = jax.vmap(sum_outer)(parts)
-            squares[k] = (gradients**2).sum(1).reshape(envs, -1).sum(1)
-            sums[k] = gradients.reshape(envs, size // length, -1).sum(1)
+    for group in _groups([t for k, t in enumerate(lengths) if k not in squares]):
+        chosen = [k for k, t in enumerate(lengths) if t in group]
+        parts = _sums_of_blocks(trace, weights[:, np.array(chosen)], group[0])
+        for i, k in enumerate(chosen):
+            num_windows, per_window = steps // lengths[k], lengths[k] // group[0]
+            in_windows = parts[:, : num_windows * per_window, i].reshape(envs, num_windows, per_window, -1).sum(2)
+            squares[k], sums[k] = (in_windows**2).sum((1, 2)), in_windows.sum(1)
+    rest = [k for k in range(count) if k not in sums]
+    sums |= zip(rest, jnp.moveaxis(_sums(trace, weights[:, np.array(rest)]), 1, 0), strict=True)
     return [squares[k] for k in range(len(lengths))], [sums[k] for k in range(count)]
 
 
+def _sums_of_blocks(trace: Trace, weights: Array, block: int) -> Array:
+    """Return the sums over blocks of steps for weights [N, K, T] → [N, B, K, P]; the last block is padded."""
+    envs, count, steps = weights.shape
+    num_blocks = -(-steps // block)
+    [padded] = reshape_traces([_pad(trace, num_blocks * block)], 2, (envs * num_blocks, block))
+    factors = jnp.pad(weights, ((0, 0), (0, 0), (0, num_blocks * block - steps)))
+    factors = jnp.swapaxes(factors.reshape(envs, count, num_blocks, block), 1, 2)
+    return _sums(padded, factors.reshape(envs * num_blocks, count, block)).reshape(envs, num_blocks, count, -1)
+
+
 def _sums(trace: Trace, weights: Array) -> Array:
-    """Return the sums over all steps for weights [N, K, T] → [N, K, P], as one matrix product for all K."""
+    """Return the sums over all steps for weights [N, K, T] → [N, K, P], as one matrix product for all K.
+
+    The weights scale the narrower factor of the product; a bias is a weight whose input is 1.
+    """
     (envs, count, steps), width = weights.shape, trace.errors.shape[-1]
     terms = steps * trace.positions
+    errors = trace.errors.reshape(envs, terms, width)
     inputs = trace.inputs.reshape(envs, terms, trace.inputs.shape[-1])
-    factors = jnp.repeat(jnp.swapaxes(weights, 1, 2), trace.positions, 1)
-    errors = (factors[..., None] * trace.errors.reshape(envs, terms, 1, width)).reshape(envs, terms, count * width)
-    by_weight = einsum("nxi,nxo->nio", inputs, errors).reshape(envs, inputs.shape[-1], count, width)
-    by_bias = errors.sum(1).reshape(envs, 1, count, width)
-    both = jnp.concatenate([by_weight, by_bias], 1) if trace.bias else by_weight
-    return jnp.swapaxes(both, 1, 2).reshape(envs, count, trace.size)
+    if trace.bias:
+        inputs = jnp.concatenate([inputs, jnp.ones((envs, terms, 1), inputs.dtype)], 2)
+    factors = jnp.repeat(jnp.swapaxes(weights, 1, 2), trace.positions, 1)[..., None]
+    if inputs.shape[-1] < width:
+        scaled = (factors * inputs[:, :, None]).reshape(envs, terms, count * inputs.shape[-1])
+        return einsum("nxi,nxo->nio", scaled, errors).reshape(envs, count, trace.size)
+    scaled = (factors * errors[:, :, None]).reshape(envs, terms, count * width)
+    outer = einsum("nxi,nxo->nio", inputs, scaled).reshape(envs, inputs.shape[-1], count, width)
+    return jnp.swapaxes(outer, 1, 2).reshape(envs, count, trace.size)
+
+
+def _groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Return groups of lengths, each of which begins with the one that divides all its others."""
+    groups: list[list[int]] = []
+    for length in sorted(set(lengths)):
+        group = next((group for group in groups if length % group[0] == 0), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(length)
+    return groups
 
 
 def _blocks(lengths: Sequence[int]) -> list[int]:

@@ -41,8 +41,9 @@ def collect_batches(
         rows = measure_rows(view, stream, advantage)
         if gradients is None:
             gradients = np.zeros((count, rows.shape[1]))
-        numbers = first + np.arange(source.num_envs)
-        np.add.at(gradients, numbers[numbers < num_windows] // num_envs, rows[numbers < num_windows])
+        rows = rows[: num_windows - first]
+        batches, starts = np.unique((first + np.arange(len(rows))) // num_envs, return_index=True)
+        gradients[batches] += np.add.reduceat(rows, starts, dtype=np.float64)
         if first < num_saved:
             steps.append((np.asarray(stream.observation), np.asarray(stream.action), advantage))
         on_progress(min(first + source.num_envs, num_windows) // num_envs, count)

@@ -34,7 +34,7 @@ LONGEST = 1024  # steps of the longest window, unless the run has longer ones
 OBSERVATION_BYTES, MAX_OBSERVATION_BYTES = 1 << 30, 1 << 32  # of the long rollout: aimed at, and at most
 GRADIENT_BYTES = 1 << 30  # of one environment's step gradients, for networks that `gradients.traces` does not support
 CRITIC_WEIGHT = 0.01  # γ^tail: the weight of the critic in the reference
-SETTLED_ENVS = 1024  # whose states serve the quantities that play on from them
+SETTLED_ENVS = 512  # whose states serve the quantities that play on from them
 SIZE_FACTORS = (0.25, 0.5, 2, 4)  # other rollout sizes whose splits are predicted, relative to the requested one
 DRAWS = {"long": 0, "batches": 1, "pictures": 2, "direction": 3, "settled": 4}  # independent random streams
 

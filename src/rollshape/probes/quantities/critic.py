@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from rollshape.gradients.intervals import Bootstrap, Estimate
@@ -21,6 +22,9 @@ from rollshape.probes.text import TextTable, format_cells
 if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
     from rollshape.probes.result import Probe
+
+
+MOST_ENVS = 128  # of the long rollout, that are measured: windows of all T are the most expensive part of a probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,10 @@ class Critic:
 
 def measure(context: ProbeContext) -> Critic | None:
     """Return None where no critic is trained."""
-    estimator, stream, lengths, steps = context.checkpoint.estimator, context.stream, context.lengths, context.num_steps
+    estimator, lengths, steps = context.checkpoint.estimator, context.lengths, context.num_steps
     if not estimator.has_critic:
         return None
+    stream: Stream = jax.tree.map(lambda x: np.asarray(x)[:MOST_ENVS], context.stream)
     view = critic_view(context.source.policy)
     context.on_progress(f"critic: windows of {lengths[0]} to {lengths[-1]} steps")
     weights = critic_weights(estimator, stream, lengths)

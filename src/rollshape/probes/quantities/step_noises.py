@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rollshape.probes.context import ProbeContext
     from rollshape.probes.result import Probe
 
-STATES, ACTIONS, CONTINUATIONS = 1024, 4, 2
+STATES, ACTIONS, CONTINUATIONS = 512, 4, 2
 TAIL = 0.01  # largest weight of V in a return
 BRANCHES = 1 << 13  # environments stepped at once
 
