@@ -5,8 +5,8 @@ the learning curves to benchmarks/data/advise, one file per task. A task that ha
 one of the stored seeds is run again to check that it reproduces. Everything else reads only these files.
 `score` replays the rule of `rollshape advise` beside other rules, Optuna (`pip install optuna`) and fixed choices, and
 writes benchmarks/data/advise-HALF.json; docs/advise.md has the results. `simplify` replays what is left of the rule
-without one of its parts.
-Run: .venv/bin/python benchmarks/advise.py collect|score|simplify
+without one of its parts, `budgets` the rule with more seeds and larger budgets.
+Run: .venv/bin/python benchmarks/advise.py collect|score|simplify|budgets
 """
 
 from __future__ import annotations
@@ -31,12 +31,19 @@ def main() -> int:
     scoring.add_argument("--half", choices=("tune", "score"), default="score")
     scoring.add_argument("--budget", type=float, default=0.15, help="share of the full cost")
     scoring.add_argument("--scale", type=float, default=1.0, help="factor of the number of replays")
+    spending = commands.add_parser("budgets", help="replay our rule with larger budgets and more seeds")
+    spending.add_argument("--half", choices=("tune", "score"), default="score")
     commands.add_parser("simplify", help="replay simpler rules on the tuning half, at equal cost")
     args = parser.parse_args()
     if args.command == "simplify":
         from racing.score import score, simpler_rules
 
         score("tune", 0.15, chosen=simpler_rules())
+        return 0
+    if args.command == "budgets":
+        from racing.score import score_budgets
+
+        score_budgets(args.half)
         return 0
     if args.command == "score":
         from racing.score import held_out, interval_coverage, resolutions, score, write_results

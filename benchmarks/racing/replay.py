@@ -60,9 +60,9 @@ class Table:
         """How far a shape is below the best, as a share of (best − untrained)."""
         return float((self.truth.max() - self.truth[shape]) / (self.truth.max() - self.untrained))
 
-    def resample(self, rng: np.random.Generator) -> Floats:
-        """Return the scores of a race: three different seeds, the same for all shapes."""
-        return self.scores[:, rng.permutation(self.scores.shape[1])[:SEEDS]]
+    def resample(self, rng: np.random.Generator, num_seeds: int = SEEDS) -> Floats:
+        """Return the scores of a race: different seeds, the same for all shapes."""
+        return self.scores[:, rng.permutation(self.scores.shape[1])[:num_seeds]]
 
 
 def read_tables(half: str | None = None) -> list[Table]:
@@ -109,7 +109,7 @@ def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, NDAr
     def score_of(candidate: int, seed: int, point: int) -> float | None:
         return float(scores[candidate, seed, point - 1]) if trained[candidate, seed] >= point else None
 
-    while (decision := decide(table.updates, SEEDS, budget, score_of, points=table.points)).requests:
+    while (decision := decide(table.updates, scores.shape[1], budget, score_of, points=table.points)).requests:
         for request in decision.requests:
             trained[request.candidate, request.seed] = request.point
     return decision, trained

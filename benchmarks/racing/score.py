@@ -61,14 +61,14 @@ def methods() -> dict[str, tuple[Method, int]]:
 def simpler_rules() -> dict[str, tuple[Method, int]]:
     """Return the rule of `rollshape advise`, what is left of it without one of its parts, and close variants."""
     count = REPLAYS // 5
-    one_seed = {"RUNGS": (0.1, 1.0), "SEED_SHARES": (1 / 3, 1 / 3), "SPENT_PER_RUNG": 1.0}
-    halving = {"RUNGS": (0.1, 0.4, 1.0, 1.0), "SEED_SHARES": (1 / 3, 1 / 3, 1 / 3, 2 / 3), "SPENT_PER_RUNG": 0.5}
+    one_seed = {"plan_rungs": lambda _: [(0.1, 1), (1.0, 1)], "SPENT_PER_RUNG": 1.0}
+    halving = {"plan_rungs": lambda _: [(0.1, 1), (0.4, 1), (1.0, 1), (1.0, 2)], "SPENT_PER_RUNG": 0.5}
     return {
         "rollshape advise": (rollshape_rule, count),
         "without the prior of 1,024 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
         "one seed at the end": (simpler_rule(**one_seed), count),
         "also compared after 40 % of the run": (simpler_rule(**halving), count),
-        "first compared after 20 % of the run": (simpler_rule(RUNGS=(0.2, 1.0, 1.0, 1.0)), count),
+        "first compared after 20 % of the run": (simpler_rule(FIRST_SHARE=0.2), count),
         "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), count),
     }
 
@@ -84,13 +84,13 @@ class Outcome:
     sizes: list[int]
 
 
-def replay(table: Table, method: Method, count: int, budget: float) -> Outcome:
+def replay(table: Table, method: Method, count: int, budget: float, num_seeds: int = SEEDS) -> Outcome:
     rng = np.random.default_rng(zlib.crc32(table.name.encode()))
     outcome = Outcome([], [], [], [], [])
     best = int(table.truth.argmax())
     equal = {i for i in range(len(table.shapes)) if table.regret(i) <= TIED_TRUTH}
     for _ in range(count):
-        choice: Choice = method(table, table.resample(rng), rng, budget)
+        choice: Choice = method(table, table.resample(rng, num_seeds), rng, budget)
         outcome.regrets.append(table.regret(choice.shape))
         outcome.shares.append(choice.share)
         outcome.covers.append(best in choice.tied)
@@ -145,6 +145,20 @@ def score(
               f"cost {row['max_share']:.3f}  covers {row['covers']:.2f} / {row['covers_equal']:.2f} of "
               f"{row['tied_size']}", flush=True)  # fmt: skip
     return results
+
+
+def score_budgets(half: str, scale: float = 1.0) -> None:
+    """Print what larger budgets and more seeds bring, on the tasks of a half that have as many seeds."""
+    for num_seeds in (SEEDS, 5, 10):
+        tables = [table for table in read_tables(half) if table.scores.shape[1] >= num_seeds]
+        for budget in (0.05, 0.15, 0.3, 0.5) if tables else ():
+            count = max(1, round(REPLAYS * scale / 5))
+            outcomes = {table.name: replay(table, rollshape_rule, count, budget, num_seeds) for table in tables}
+            row = summarize(outcomes)
+            runs = budget * num_seeds * len(tables[0].shapes)
+            print(f"--seeds {num_seeds} --budget {budget:g}: {runs:.1f} whole runs, {len(tables)} tables  median "
+                  f"{row['median_regret']:.3f}  mean {row['mean_regret']}  within 10 % {row['within']}  covers "
+                  f"{row['covers']:.2f} of {row['tied_size']}", flush=True)  # fmt: skip
 
 
 def with_held_out(half: str, count: int) -> Iterator[tuple[Table, NDArray[np.int64]]]:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rollshape.studies.racing.rule import POINTS, RUNGS, Decision, decide, estimate_final, minimum_budget
+from rollshape.studies.racing.rule import (
+    POINTS,
+    Decision,
+    decide,
+    estimate_final,
+    minimum_budget,
+    plan_rungs,
+)
 
 UPDATES = [1024] * 16  # of as many candidates
 Table = Callable[[int, int, int], float]
@@ -47,7 +54,7 @@ def test_it_finds_the_best_and_keeps_to_the_budget(budget: float, num_seeds: int
 def test_the_whole_budget_trains_everything_to_the_end() -> None:
     decision, trained = race(learning, budget=1.0)
     assert (trained == POINTS).all()
-    assert [rung.share for rung in decision.rungs] == list(RUNGS)
+    assert [(rung.share, rung.num_seeds) for rung in decision.rungs] == plan_rungs(3)
     assert all(rung.num_kept == len(UPDATES) for rung in decision.rungs)
 
 
@@ -83,6 +90,17 @@ def test_a_race_of_16_candidates_trains_four_to_the_end_and_two_of_them_twice() 
         (2, 1.0, 2),
     ]
     assert trained.sum() == 16 * 2 + 4 * 18 + 2 * 20  # = 0.15 · 16 candidates · 3 seeds · 20 parts
+
+
+def test_more_seeds_first_bring_more_whole_runs_and_then_more_seeds_for_the_best() -> None:
+    decision, trained = race(learning, num_seeds=5)
+    assert [(len(rung.order), rung.share, rung.num_seeds) for rung in decision.rungs] == [
+        (16, 0.1, 1),
+        (7, 1.0, 1),  # two thirds of 0.15 · 80 − 1.6 runs, at 0.9 of a run each
+        (2, 1.0, 2),
+        (2, 1.0, 3),
+    ]
+    assert trained.sum() <= 0.15 * 16 * 5 * POINTS
 
 
 def test_early_scores_get_a_prior_on_the_number_of_updates() -> None:

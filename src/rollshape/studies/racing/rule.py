@@ -1,8 +1,9 @@
 """The racing rule: which trials to train next and how far, as a pure function of the scores so far.
 
-All candidates start with a third of the seeds and are compared once, after 10 % of the run. The best ones that two
-thirds of the remaining budget pay for are trained to the end, and the best of these get more seeds. None is dropped in
-the middle of a run: learning curves cross, and the budget is better spent on whole runs of few candidates.
+All candidates start with one seed and are compared once, after 10 % of the run. The best ones that two thirds of the
+remaining budget pay for are trained to the end; the best of these get a second seed, then a third one, and so on. None
+is dropped in the middle of a run: learning curves cross, and the budget is better spent on whole runs of few
+candidates.
 
 Early scores say little about final ones: some shapes learn fast at first and are overtaken, others get worse before
 they get better. So after 10 % a prior counts twice as much as the scores: it prefers candidates that make about 1,024
@@ -23,8 +24,7 @@ from rollshape.studies.racing.noise import MIN_CANDIDATES, Noise, pooled_noise, 
 from rollshape.studies.statistics import Floats
 
 POINTS = 20  # equal parts of a whole run; it is scored after each
-RUNGS = (0.1, 1.0, 1.0, 1.0)  # shares of a whole run after which candidates are compared
-SEED_SHARES = (1 / 3, 1 / 3, 2 / 3, 1.0)  # of the seeds, at each rung
+FIRST_SHARE = 0.1  # of a whole run, after which all candidates are compared; all later comparisons are at the end
 SPENT_PER_RUNG = 2 / 3  # of the budget that is left
 MIN_FINALISTS = 2
 USUAL_UPDATES, UPDATES_SCALE = 1024, 2.0  # where the prior is highest, and the doublings after which it has fallen by 1
@@ -74,12 +74,12 @@ class Decision:
 
 def minimum_budget(num_seeds: int) -> float:
     """Return the share of the full cost that the first rung takes."""
-    return RUNGS[0] * seeds_at(0, num_seeds) / num_seeds
+    return FIRST_SHARE / num_seeds
 
 
-def seeds_at(rung: int, num_seeds: int) -> int:
-    """Return the number of seeds that candidates have at a rung."""
-    return max(1, math.ceil(SEED_SHARES[rung] * num_seeds - 1e-9))
+def plan_rungs(num_seeds: int) -> list[tuple[float, int]]:
+    """Return the comparisons of a race: the share of a whole run after which they are made, and the seeds."""
+    return [(FIRST_SHARE, 1), *((1.0, count) for count in range(1, num_seeds + 1))]
 
 
 def decide(
@@ -105,10 +105,11 @@ def decide(
     field = [i for i in range(len(updates)) if i not in out]
     trained = np.zeros((len(updates), num_seeds), np.int64)
     rungs: list[Rung] = []
-    for number, target in enumerate(math.ceil(share * points - 1e-9) for share in RUNGS):
-        count = seeds_at(number, num_seeds)
+    plan = plan_rungs(num_seeds)
+    for number, (share, count) in enumerate(plan):
+        target = math.ceil(share * points - 1e-9)
         if rungs:
-            is_last = number == len(RUNGS) - 1
+            is_last = number == len(plan) - 1
             spent = left if is_last else SPENT_PER_RUNG * left
             point, kept = _afford(trained[field[0], :count], target, rungs[-1].point, spent, left)
             kept = min(kept, len(field))
