@@ -20,15 +20,19 @@ Table = Callable[[int, int, int], float]
 
 
 def race(
-    table: Table, num_seeds: int = 3, budget: float = 0.15, excluded: dict[int, str] | None = None
+    table: Table,
+    num_seeds: int = 3,
+    budget: float = 0.15,
+    excluded: dict[int, str] | None = None,
+    num_candidates: int = len(UPDATES),
 ) -> tuple[Decision, np.ndarray]:
     """Race to the end; return the decision, and the last part that was trained, [candidates, seeds]."""
-    trained = np.zeros((len(UPDATES), num_seeds), int)
+    trained = np.zeros((num_candidates, num_seeds), int)
 
     def score_of(candidate: int, seed: int, point: int) -> float | None:
         return table(candidate, seed, point) if trained[candidate, seed] >= point else None
 
-    while requests := (decision := decide(UPDATES, num_seeds, budget, score_of, excluded)).requests:
+    while requests := (decision := decide(UPDATES[:num_candidates], num_seeds, budget, score_of, excluded)).requests:
         for request in requests:
             assert trained[request.candidate, request.seed] < request.point, "nothing is requested twice"
             trained[request.candidate, request.seed] = request.point
@@ -101,6 +105,12 @@ def test_more_seeds_first_bring_more_whole_runs_and_then_more_seeds_for_the_best
         (2, 1.0, 3),
     ]
     assert trained.sum() <= 0.15 * 16 * 5 * POINTS
+
+
+def test_what_does_not_pay_for_a_second_seed_trains_another_candidate() -> None:
+    decision, trained = race(learning, num_candidates=9)  # 0.15 · 9 · 3 = 4.05 runs; 3.15 after the first comparison
+    assert [(len(rung.order), rung.share, rung.num_seeds) for rung in decision.rungs] == [(9, 0.1, 1), (3, 1.0, 1)]
+    assert trained.sum() == 9 * 2 + 3 * 18
 
 
 def test_early_scores_get_a_prior_on_the_number_of_updates() -> None:

@@ -126,9 +126,12 @@ def tie_limit(rung: Rung, rungs: Sequence[Rung]) -> float:
 
     The 95 % interval of a difference of two means, plus what candidates may make up in the rest of the run: a share of
     the distance from the lowest estimate of the first rung to the highest of this one (docs/advise.md). The noise of a
-    rung with one seed is that of later rungs, if they compare equally long runs.
+    rung with one seed is that of later rungs, if they compare equally long runs; if it is unknown at the end of a run,
+    no difference is evidence.
     """
     known = [other.noise for other in (*rungs, rung) if other.point == rung.point and other.noise.degrees]
+    if not known and rung.share == 1:
+        return math.inf
     noise = math.sqrt(2) * known[-1].half_width(rung.num_seeds) if known else 0.0
     scale = max(rung.estimates.values()) - min(rungs[0].estimates.values())
     return noise + CROSSING * (1 - rung.share) * max(scale, 0.0)

@@ -109,9 +109,11 @@ def decide(
     for number, (share, count) in enumerate(plan):
         target = math.ceil(share * points - 1e-9)
         if rungs:
-            is_last = number == len(plan) - 1
-            spent = left if is_last else SPENT_PER_RUNG * left
-            point, kept = _afford(trained[field[0], :count], target, rungs[-1].point, spent, left)
+            so_far, last = trained[field[0], :count], rungs[-1].point
+            point, kept = _afford(so_far, target, last, SPENT_PER_RUNG * left, left)
+            rest = left - min(kept, len(field)) * _cost(so_far, point)
+            if number == len(plan) - 1 or rest < MIN_FINALISTS * points:  # the rest would not pay for another seed
+                point, kept = _afford(so_far, target, last, left, left)
             kept = min(kept, len(field))
             if kept < MIN_FINALISTS:
                 break
@@ -132,22 +134,23 @@ def decide(
     return Decision(tuple(rungs), ())
 
 
+def _cost(trained: NDArray[np.int64], point: int) -> int:
+    """Return the parts that are missing until all seeds of a candidate have reached a point."""
+    return int(np.maximum(point - trained, 0).sum())
+
+
 def _afford(trained: NDArray[np.int64], target: int, last: int, spent: float, left: float) -> tuple[int, int]:
     """Return (part up to which to train, how many candidates `spent` pays for).
 
     If it does not pay for two, two are trained as far as all that is `left` allows; 1 if it does not even allow that.
     """
-
-    def cost(point: int) -> int:
-        return int(np.maximum(point - trained, 0).sum())
-
-    if cost(target) == 0:
+    if _cost(trained, target) == 0:
         return last, 1
-    affordable = int((spent + 1e-9) // cost(target))
+    affordable = int((spent + 1e-9) // _cost(trained, target))
     if affordable >= MIN_FINALISTS:
         return target, affordable
     for point in range(target, min(last, target - 1), -1):  # more seeds are compared at the same point
-        if MIN_FINALISTS * cost(point) <= left + 1e-9:
+        if MIN_FINALISTS * _cost(trained, point) <= left + 1e-9:
             return point, MIN_FINALISTS
     return last, 1
 
