@@ -126,7 +126,12 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
         score = "–" if item.score is None else f"{item.score:.4g}"
         interval = "–" if item.low is None or item.high is None else f"{item.low:.4g} … {item.high:.4g}"
         table.add_row(
-            escape(item.candidate.label), item.status, score, interval, f"{item.timesteps:,}", str(item.num_seeds)
+            escape(item.candidate.label),
+            advice.label(item),
+            score,
+            interval,
+            f"{item.timesteps:,}",
+            str(item.num_seeds),
         )
     out.print()
     out.print(table)

@@ -110,7 +110,14 @@ def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
         f"outline: tied. “At 10%” is how far a shape had been trained when the race went on without it. {data.command}"
     )
     rows = [
-        (item.candidate.label, item.status, format_score(item), f"{item.share:.0%}", str(item.num_seeds), item.reason)
+        (
+            item.candidate.label,
+            advice.label(item),
+            format_score(item),
+            f"{item.share:.0%}",
+            str(item.num_seeds),
+            item.reason,
+        )
         for item in advice.ranking
     ]
     columns = ("shape", "status", "score", "of the run", "seeds", "compared with the best")

@@ -73,7 +73,5 @@ def _position(value: float, low: float, high: float) -> float:
 def _cell_lines(advice: Advice, item: Ranked) -> tuple[str, ...]:
     if item.score is None:
         return ("failed",)
-    if item.status == "dropped":
-        return f"{item.score:.4g}", f"dropped at {item.share:.0%}"
-    is_early = item.share < advice.best.share
-    return f"{item.score:.4g}", f"not ruled out at {item.share:.0%}" if is_early else item.status
+    label = advice.label(item)
+    return f"{item.score:.4g}", label if label in ("best", "tied") else f"{label} at {item.share:.0%}"

@@ -60,6 +60,11 @@ class Advice:
     def best(self) -> Ranked:
         return self.ranking[0]
 
+    def label(self, ranked: Ranked) -> str:
+        """Return the status in words: a shape that was compared only early is called "not ruled out", not tied."""
+        is_early = ranked.status == "tied" and ranked.share < self.best.share
+        return "not ruled out" if is_early else ranked.status
+
     def with_status(self, status: Status) -> list[Ranked]:
         return [ranked for ranked in self.ranking if ranked.status == status]
 

@@ -39,10 +39,9 @@ def list_labels(ranked: Sequence[Ranked]) -> str:
 
 def describe_groups(advice: Advice) -> list[str]:
     """Return what is as good as the best shape, what the race says little about, and what to avoid."""
-    tied = advice.with_status("tied")
-    early = [item for item in tied if item.share < advice.best.share]
+    early = [item for item in advice.ranking if advice.label(item) == "not ruled out"]
     groups = {
-        "Tied": [item for item in tied if item not in early],
+        "Tied": [item for item in advice.with_status("tied") if item not in early],
         f"Not ruled out after {early[0].share if early else 0:.0%} of the run": early,
         "Avoid": advice.with_status("dropped"),
     }
@@ -64,9 +63,14 @@ def _describe_final(advice: Advice, settings: RaceSettings) -> str:
     second = max(finalists, key=lambda item: item.score or 0.0, default=None)
     seeds = f"{last.num_seeds} seed{'s' if last.num_seeds > 1 else ''}"
     against = f"; the next is {second.candidate.label} with {format_score(second)}" if second else ""
+    uncertainty = (
+        "One seed has no interval: a larger --budget adds seeds."
+        if best.low is None
+        else "Brackets are 95 % intervals."
+    )
     return (
         f"{best.candidate.label} has the highest {OBJECTIVE_NAMES[settings.objective]} after {last.share:.0%} of the "
-        f"budget with {seeds}: {format_score(best)}{against}. Brackets are 95 % intervals."
+        f"budget with {seeds}: {format_score(best)}{against}. {uncertainty}"
     )
 
 
