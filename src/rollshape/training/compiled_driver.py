@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,6 +48,10 @@ class CompiledDriver(Driver):
         episodes = stagger_episodes(self.spec.stagger, env, episodes, stream_key(seed, "env", 2**31 - 1))
         return self.new_state(seed, jax.tree.map(jnp.copy, episodes))  # no buffer may be donated twice
 
+    @property
+    def env_key(self) -> Hashable:
+        return self.env
+
     def _find_program(self, state: Any) -> _Program:
         arguments = (state, np.int32(0), np.bool_(True))
 
@@ -55,7 +60,7 @@ class CompiledDriver(Driver):
             assert self._rows is not None  # lowering has traced `run`
             return _Program(program, self._rows)
 
-        return find_or_compile(self.program_key(self.env), compile_program)
+        return find_or_compile(self.program_key(), compile_program)
 
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:
         self.compile()

@@ -34,7 +34,7 @@ from rollshape.training.normalization import (
     normalize_rewards,
     update_observations,
 )
-from rollshape.training.programs import make_room
+from rollshape.training.programs import find_or_compile_small, make_room
 from rollshape.training.spec import Spec
 from rollshape.training.streams import Stream, stream_key, stream_keys
 
@@ -101,12 +101,19 @@ class Driver(ABC):
 
     def start(self) -> RunState:
         """Return the state before the first update, computed by one program: single operations compile one each."""
-        initial: Any = (
-            jax.jit(self.initial_state, compiler_options=quick_options())
-            if self._has_built_in_network
-            else self.initial_state
-        )
-        return self.place(initial(np.uint32(self.spec.seed)))
+        seed: Any = np.uint32(self.spec.seed)
+        if not self._has_built_in_network:
+            return self.place(self.initial_state(seed))
+
+        def compile_program() -> Any:
+            return jax.jit(self.initial_state, compiler_options=quick_options()).lower(seed).compile()
+
+        return self.place(find_or_compile_small(self.program_key("start"), compile_program)(seed))
+
+    @property
+    @abstractmethod
+    def env_key(self) -> Hashable:
+        """What programs depend on of the environment."""
 
     @abstractmethod
     def initial_state(self, seed: Array) -> RunState:
@@ -146,7 +153,7 @@ class Driver(ABC):
         if not self._has_built_in_network:
             return None
         spec, plan = replace(self.spec, seed=0), replace(self.plan, memory=None, findings=())
-        return type(self), repr(spec), repr(plan), self.interval, *parts
+        return type(self), repr(spec), repr(plan), self.interval, self.env_key, *parts
 
     @abstractmethod
     def advance(self, state: RunState, count: int) -> tuple[RunState, UpdateMetrics, Times]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -89,12 +89,16 @@ class HostDriver(Driver):
     def close(self) -> None:
         self.env.close()
 
+    @property
+    def env_key(self) -> Hashable:
+        return self.env.observation, self.env.action, self.env.horizon
+
     def _find_program(self, state: Any) -> Any:
         """Return the program that learns; the small ones that act are compiled by their first call."""
         observation = self.env.observation
         last = np.zeros((self.plan.num_envs, *observation.shape), observation.dtype)
         return find_or_compile(
-            self.program_key(self.env.observation, self.env.action, self.env.horizon),
+            self.program_key(),
             lambda: self._learn.lower(state, *self._place(self._blank, last)).compile(),
         )
 

@@ -19,6 +19,7 @@ MOST_PROGRAMS = 4  # that a process has compiled before it releases all of them
 Program = TypeVar("Program")
 
 _programs: dict[Hashable, Any] = {}
+_small_programs: dict[Hashable, Any] = {}  # which take 1 MB or less, and are released with the others
 
 
 def find_or_compile(key: Hashable | None, compile_program: Callable[[], Program]) -> Program:
@@ -36,6 +37,16 @@ def find_or_compile(key: Hashable | None, compile_program: Callable[[], Program]
     return program
 
 
+def find_or_compile_small(key: Hashable | None, compile_program: Callable[[], Program]) -> Program:
+    """Return a program that is not counted and can be compiled while another thread compiles."""
+    program: Program | None = None if key is None else _small_programs.get(key)
+    if program is None:
+        program = compile_program()
+        if key is not None:
+            _small_programs[key] = program
+    return program
+
+
 def make_room() -> None:
     """Release all programs if there are as many as a process may keep."""
     if len(_programs) >= MOST_PROGRAMS:
@@ -49,6 +60,7 @@ def release_programs() -> None:
     """
     clear_caches: Any = jax.clear_caches
     _programs.clear()
+    _small_programs.clear()
     clear_caches()
     gc.collect()
     trim_memory()
