@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -95,8 +94,8 @@ def _products(scores: Traces, advantage: Array) -> tuple[Array, Array]:
     """Return the inner products [K, N·T, N·T] of the steps of batch 0 with those of every batch, and their squared
     norms [K, N·T], from scores [K·N, T, …]."""
     gradients = reshape_traces(scale_traces(scores, advantage), 2, (NUM_BATCHES, advantage.size // NUM_BATCHES))
-    batches = [tuple(jax.tree.map(lambda x, k=k: x[k], trace) for trace in gradients) for k in range(NUM_BATCHES)]
-    return jnp.stack([gram(batches[0], batch) for batch in batches]), step_norms(gradients)
+    first = jax.tree.map(lambda x: x[0], gradients)
+    return jax.vmap(gram, (None, 0))(first, gradients), step_norms(gradients)
 
 
 def to_dict(probe: Probe) -> dict[str, Any]:
