@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,18 @@ def test_with_json_libraries_and_children_print_to_stderr_at_any_time() -> None:
     assert json.loads(done.stdout)["num_envs"] > 0
     for text in ("from C", "from a child", "at exit from C", "at exit\n"):
         assert text in done.stderr
+
+
+def test_an_interrupt_during_an_import_while_stdout_is_redirected_is_one_document(tmp_path: Path) -> None:
+    (tmp_path / "slow_import.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    script = (
+        "import sys, rollshape.cli as cli\n"
+        "from rollshape.cli.streams import redirected_stdout\n"
+        "def importing(arguments):\n"
+        "    with redirected_stdout():\n"
+        "        import slow_import\n"
+        "cli._dispatch = importing; sys.exit(cli.main(['plan', '--json']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 130
+    assert json.loads(done.stdout)["error"]["rule"] == "interrupted"

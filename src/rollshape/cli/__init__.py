@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import IO
 
-from rollshape.cli.streams import claim_stdout, discard_stdout, open_missing_streams, print_error
+from rollshape.cli.streams import claim_stdout, discard_stdout, open_missing_streams, print_error, restore_stdout
 from rollshape.errors import RequestError, RollshapeError, RunError, did_you_mean
 from rollshape.processes import RaisingSignals, SignalReceived
 
@@ -98,7 +98,8 @@ def signal_of(interrupt: BaseException) -> signal.Signals:
 
 def _report_interrupt(number: signal.Signals, stdout: IO[str], as_json: bool) -> int:
     """Print the message of an interrupt; return the exit code."""
-    with redirect_stdout(stdout):  # a command redirects it while an environment runs
+    restore_stdout()  # a command redirects it while an environment runs
+    with redirect_stdout(stdout):
         stopped = RunError("interrupted", f"Interrupted by {number.name}.", "Run the same command again.")
         _report(stopped, as_json=as_json)
         stdout.flush()

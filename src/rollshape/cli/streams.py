@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 _output = STDOUT  # file descriptor of what the command prints
+_redirected: int | None = None  # copy of stdout while it is redirected to stderr
 
 
 def open_missing_streams() -> None:
@@ -49,18 +50,27 @@ def claim_stdout() -> None:
 @contextmanager
 def redirected_stdout() -> Iterator[int]:
     """Send what this process and its children print to stderr; yield a descriptor of stdout, for the command itself."""
+    global _redirected
     sys.stdout.flush()
     with redirect_stdout(sys.stderr):
         if _output != STDOUT:  # claimed
             yield _output
             return
         copy = os.dup(STDOUT)
+        _redirected = copy
         try:
             os.dup2(STDERR, STDOUT)
             yield copy
         finally:
-            os.dup2(copy, STDOUT)
+            restore_stdout()
+            _redirected = None
             os.close(copy)
+
+
+def restore_stdout() -> None:
+    """End a redirection of stdout: a signal during an import ends the process within it."""
+    if _redirected is not None:
+        os.dup2(_redirected, STDOUT)
 
 
 def discard_stdout() -> None:
