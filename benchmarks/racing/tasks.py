@@ -9,6 +9,10 @@ Reacher and SpaceInvaders were first run with 20,480 timesteps, eight shapes and
 shared with other work. With this budget the error of a score was up to half of what the best shape gains, so shapes
 could not be ranked. Both were run again with the budget, shapes and seeds that other tasks already had: Reacher with
 those of the classic tasks, SpaceInvaders with those of Breakout. Nothing was adjusted to their results.
+
+Asterix was first run with 40,960 timesteps. The error of a shape's final score was 19 to 43 % of what the best shape
+gains, so it could not rank shapes either. It was run again with the budget of the classic tasks, which was decided
+before the rule of today was scored on any of the four tasks.
 """
 
 from __future__ import annotations
@@ -73,6 +77,6 @@ TASKS = (
     Task("reacher", "envpool:Reacher-v5", "tune", NORMALIZED, seeds=5),
     Task("catch", "gymnax:Catch-bsuite", "score", EXPLORING, **SLOW),
     Task("four-rooms", "gymnax:FourRooms-misc", "score", EXPLORING, **SLOW),
-    Task("asterix", "gymnax:Asterix-MinAtar", "score", EXPLORING | {"learning_rate": 1e-3}, **SLOW),
+    Task("asterix", "gymnax:Asterix-MinAtar", "score", EXPLORING | {"learning_rate": 1e-3}, seeds=5, shapes=SLOW_SHAPES),
     Task("pusher", "envpool:Pusher-v5", "score", NORMALIZED, seeds=5),
 )
