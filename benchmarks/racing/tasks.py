@@ -77,6 +77,8 @@ TASKS = (
     Task("reacher", "envpool:Reacher-v5", "tune", NORMALIZED, seeds=5),
     Task("catch", "gymnax:Catch-bsuite", "score", EXPLORING, **SLOW),
     Task("four-rooms", "gymnax:FourRooms-misc", "score", EXPLORING, **SLOW),
-    Task("asterix", "gymnax:Asterix-MinAtar", "score", EXPLORING | {"learning_rate": 1e-3}, seeds=5, shapes=SLOW_SHAPES),
+    Task(
+        "asterix", "gymnax:Asterix-MinAtar", "score", EXPLORING | {"learning_rate": 1e-3}, seeds=5, shapes=SLOW_SHAPES
+    ),
     Task("pusher", "envpool:Pusher-v5", "score", NORMALIZED, seeds=5),
 )
