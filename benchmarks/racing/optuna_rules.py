@@ -28,6 +28,15 @@ def tpe_median(seed: int, _: int) -> tuple[Any, Any]:
     return optuna.samplers.TPESampler(seed=seed), optuna.pruners.MedianPruner(n_startup_trials=3)
 
 
+def tpe_whole(seed: int, _: int) -> tuple[Any, Any]:
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=3), optuna.pruners.NopPruner()
+
+
+def gp_whole(seed: int, _: int) -> tuple[Any, Any]:
+    sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=3, deterministic_objective=False)
+    return sampler, optuna.pruners.NopPruner()
+
+
 def optuna_rule(make: Make, seeds: int) -> Method:
     """Trials suggest log₂ N and log₂ T, snap to the nearest candidate and report the mean over `seeds` seeds.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from racing.replay import Choice, Floats, Method, Table, rollshape_rule
 from rollshape.geometry.plan import plan
-from rollshape.studies.racing.rule import UPDATES_SCALE, USUAL_UPDATES
+from rollshape.studies.racing.score_model import UPDATES_SCALE, USUAL_UPDATES
 from rollshape.studies.statistics import sample_centers
 
 DATA = Path(__file__).parents[1] / "data" / "foresight"

@@ -15,9 +15,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from rollshape.studies.racing import rule
-from rollshape.studies.racing.advice import tie_limit
+from rollshape.studies.racing import rule, score_model
 from rollshape.studies.racing.rule import POINTS, Decision, decide
+from rollshape.studies.racing.score_model import Features
 from rollshape.studies.racing.scores import num_recent
 
 Floats = NDArray[np.float64]
@@ -102,46 +102,41 @@ class Choice:
 Method = Callable[[Table, Floats, np.random.Generator, float], Choice]  # (table, scores of the race, rng, budget)
 
 
-def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, NDArray[np.int64]]:
-    """Race as `rollshape advise` does; return the last decision, and how far each run was trained, [shapes, seeds]."""
-    trained = np.zeros(scores.shape[:2], np.int64)
+def race_on(table: Table, scores: Floats, budget: float) -> Decision:
+    """Race as `rollshape advise` does; return the last decision."""
+    known: dict[tuple[int, int, int], float] = {}
+    shapes = zip(table.shapes, table.updates, strict=True)
+    candidates = [Features(num_envs, num_steps, updates) for (num_envs, num_steps), updates in shapes]
 
     def score_of(candidate: int, seed: int, point: int) -> float | None:
-        return float(scores[candidate, seed, point - 1]) if trained[candidate, seed] >= point else None
+        return known.get((candidate, seed, point))
 
-    while (decision := decide(table.updates, scores.shape[1], budget, score_of, points=table.points)).requests:
-        for request in decision.requests:
-            trained[request.candidate, request.seed] = request.point
-    return decision, trained
+    num_seeds = scores.shape[1]
+    while (decision := decide(candidates, num_seeds, budget, score_of, points=table.points)).requests:
+        for run in decision.requests:
+            known[run.candidate, run.seed, run.point] = float(scores[run.candidate, run.seed, run.point - 1])
+    return decision
 
 
 def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
     """`rollshape advise`, by the code that it runs."""
-    decision, trained = race_on(table, scores, budget)
-    best = decision.rungs[-1].order[0]
-    return Choice(best, _tied(decision, best), float(trained.sum()) / (trained.size * table.points))
+    decision = race_on(table, scores, budget)
+    best, estimates = decision.best, decision.batches[-1].estimates
+    assert best is not None
+    tied = frozenset(i for i in range(len(table.shapes)) if not estimates.is_worse(i, best))
+    return Choice(best, tied, len(decision.runs) * decision.point / scores.size)
 
 
 def simpler_rule(**constants: Any) -> Method:
-    """`rollshape advise` with other constants of its rule, such as PRIOR_WEIGHT=0."""
+    """`rollshape advise` with other constants of its rule or its model, such as PRIOR_WEIGHT=0."""
 
     def choose(table: Table, scores: Floats, rng: np.random.Generator, budget: float) -> Choice:
         with ExitStack() as stack:
             for name, value in constants.items():
-                stack.enter_context(patch.object(rule, name, value))
+                stack.enter_context(patch.object(rule if hasattr(rule, name) else score_model, name, value))
             return rollshape_rule(table, scores, rng, budget)
 
     return choose
-
-
-def _tied(decision: Decision, best: int) -> frozenset[int]:
-    """As in `advice`: shapes whose distance to the best at their last rung is no evidence."""
-    tied = set()
-    for rung in decision.rungs:
-        for shape in rung.order if rung is decision.rungs[-1] else rung.dropped:
-            if rung.estimates[best] - rung.estimates[shape] <= tie_limit(rung, decision.rungs):
-                tied.add(shape)
-    return frozenset(tied | {best})
 
 
 def successive_halving(shares: tuple[float, ...], seeds: int) -> Method:

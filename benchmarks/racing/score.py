@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from racing.replay import (
     SEEDS,
     Choice,
-    Floats,
     Method,
     Table,
     hyperband,
@@ -28,7 +27,8 @@ from racing.replay import (
     successive_halving,
     whole_study,
 )
-from rollshape.studies.racing.noise import Noise
+from rollshape.studies.racing.score_model import NOISE_STD
+from rollshape.studies.statistics import student_quantile
 
 REPLAYS, OPTUNA_REPLAYS = 1_000, 60
 NARROW = 0.10
@@ -38,7 +38,7 @@ RESAMPLES = 2_000
 
 def methods() -> dict[str, tuple[Method, int]]:
     """Return every method and how often it is replayed on each task."""
-    from racing.optuna_rules import optuna_rule, random_halving, tpe_hyperband, tpe_median
+    from racing.optuna_rules import gp_whole, optuna_rule, random_halving, tpe_hyperband, tpe_median, tpe_whole
 
     return {
         "rollshape advise": (rollshape_rule, REPLAYS),
@@ -50,6 +50,8 @@ def methods() -> dict[str, tuple[Method, int]]:
         "Optuna TPE + Hyperband, 3 seeds": (optuna_rule(tpe_hyperband, 3), OPTUNA_REPLAYS),
         "Optuna random + successive halving, 1 seed": (optuna_rule(random_halving, 1), OPTUNA_REPLAYS),
         "Optuna TPE + median, 1 seed": (optuna_rule(tpe_median, 1), OPTUNA_REPLAYS),
+        "Optuna TPE, whole runs, 1 seed": (optuna_rule(tpe_whole, 1), OPTUNA_REPLAYS),
+        "Optuna GP, whole runs, 1 seed": (optuna_rule(gp_whole, 1), OPTUNA_REPLAYS),
         "nearest to SB3's 8×256": (library_default(8, 256), 1),
         "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
         "random shape": (random_choice, REPLAYS),
@@ -61,14 +63,22 @@ def methods() -> dict[str, tuple[Method, int]]:
 def simpler_rules() -> dict[str, tuple[Method, int]]:
     """Return the rule of `rollshape advise`, what is left of it without one of its parts, and close variants."""
     count = REPLAYS // 5
-    one_seed = {"plan_rungs": lambda _: [(0.1, 1), (1.0, 1)], "SPENT_PER_RUNG": 1.0}
-    halving = {"plan_rungs": lambda _: [(0.1, 1), (0.4, 1), (1.0, 1), (1.0, 2)], "SPENT_PER_RUNG": 0.5}
+    variants: dict[str, dict[str, Any]] = {
+        "without the prior of 1,024 updates": {"PRIOR_WEIGHT": 0.0},
+        "twice the weight of the prior": {"PRIOR_WEIGHT": 1.0},
+        "every shape for itself": {"LENGTH": 0.1},
+        "correlation over 2 doublings": {"LENGTH": 2.0},
+        "correlation over 4 doublings": {"LENGTH": 4.0},
+        "less noise expected": {"NOISE_STD": 0.4},
+        "more noise expected": {"NOISE_STD": 0.8},
+        "the highest estimate only": {"OPTIMISM": 0.0},
+        "more optimism": {"OPTIMISM": 1.5},
+        "one run at a time": {"TRIALS_PER_BATCH": 1},
+        "four runs at a time": {"TRIALS_PER_BATCH": 4},
+    }
     return {
         "rollshape advise": (rollshape_rule, count),
-        "without the prior of 1,024 updates": (simpler_rule(PRIOR_WEIGHT=0.0), count),
-        "one seed at the end": (simpler_rule(**one_seed), count),
-        "also compared after 40 % of the run": (simpler_rule(**halving), count),
-        "first compared after 20 % of the run": (simpler_rule(FIRST_SHARE=0.2), count),
+        **{name: (simpler_rule(**constants), count) for name, constants in variants.items()},
         "successive halving, 1 seed": (successive_halving((0.05, 0.1, 0.2, 0.4, 0.8), 1), count),
     }
 
@@ -178,7 +188,8 @@ def held_out(half: str, budget: float, scale: float = 1.0) -> tuple[float, float
     regrets = []
     for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
         best, rise = int(table.truth.argmax()), table.truth.max() - table.untrained
-        shape = race_on(table, table.scores[:, seeds[:SEEDS]], budget)[0].rungs[-1].order[0]
+        shape = race_on(table, table.scores[:, seeds[:SEEDS]], budget).best
+        assert shape is not None
         finals = table.scores[:, seeds[SEEDS:], -1].mean(axis=1)
         regrets.append((table.regret(shape), float(finals[best] - finals[shape]) / rise))
     every, others = np.mean(regrets, axis=0)
@@ -186,35 +197,30 @@ def held_out(half: str, budget: float, scale: float = 1.0) -> tuple[float, float
 
 
 def interval_coverage(half: str, budget: float, scale: float = 1.0) -> dict[str, float]:
-    """Return how often the 95 % interval of a finalist is right, and its half-width as a share of (best − untrained).
+    """Return how often the 95 % intervals of trained and of other shapes are right, and their median half-widths.
 
-    Right by the seeds that were not raced: if the interval of a mean over s seeds is ±h, the mean over m other seeds of
-    the same process is within ±h √(1 + s/m) in 95 % of the races. "paired" is the interval without pooling over shapes:
-    from differences of finalists with the same seed.
+    Right by the seeds that were not raced: with an estimate m ± t·s, the mean of k other seeds is within
+    t·√(s² + σ²/k) of m in 95 % of the races, where σ is the noise that the model expects of a single run. Half-widths
+    are shares of (best − untrained).
     """
-    covered: dict[str, list[bool]] = {"pooled": [], "paired": []}
-    widths: dict[str, list[float]] = {"pooled": [], "paired": []}
+    covered: dict[str, list[bool]] = {"trained": [], "not trained": []}
+    widths: dict[str, list[float]] = {"trained": [], "not trained": []}
     for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
-        raced, others = table.scores[:, seeds[:SEEDS]], table.scores[:, seeds[SEEDS:]]
-        last = race_on(table, raced, budget)[0].rungs[-1]
-        field, count = list(last.order), last.num_seeds
-        final, later = raced[field, :count, last.point - 1], others[field, :, last.point - 1]
-        error = np.abs(final.mean(axis=1) - later.mean(axis=1)) / np.sqrt(1 + count / later.shape[1])
-        for name, noise in (("pooled", last.noise), ("paired", paired_noise(final))):
-            half_width = noise.half_width(count)
-            covered[name] += list(error <= half_width)
+        raced, others = table.scores[:, seeds[:SEEDS]], table.scores[:, seeds[SEEDS:], -1]
+        decision = race_on(table, raced, budget)
+        estimates = decision.batches[-1].estimates
+        trained = {run.candidate for run in decision.runs}
+        noise = student_quantile(estimates.degrees) * NOISE_STD * estimates.scale / np.sqrt(others.shape[1])
+        for shape in range(len(table.shapes)):
+            name = "trained" if shape in trained else "not trained"
+            half_width = estimates.half_width(shape)
+            error = abs(float(estimates.mean[shape]) - float(others[shape].mean()))
+            covered[name].append(error <= float(np.hypot(half_width, noise)))
             widths[name].append(half_width / (table.truth.max() - table.untrained))
     return {
         **{f"{name}_coverage": round(float(np.mean(hits)), 3) for name, hits in covered.items()},
         **{f"{name}_half_width": round(float(np.median(values)), 3) for name, values in widths.items()},
     }
-
-
-def paired_noise(table: Floats) -> Noise:
-    """Return the noise of scores [candidates, seeds] without the effects of candidates and of seeds."""
-    degrees = (table.shape[0] - 1) * (table.shape[1] - 1)
-    residual = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0, keepdims=True) + table.mean()
-    return Noise(float((residual**2).sum()) / max(degrees, 1), degrees)
 
 
 def resolutions(half: str) -> dict[str, tuple[float, float]]:

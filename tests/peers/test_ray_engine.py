@@ -205,7 +205,7 @@ def test_a_signal_stops_the_study(number: signal.Signals, code: int, folder: Pat
 
 
 def test_a_race_on_ray_is_the_race_on_this_machine(tmp_path: Path) -> None:
-    """Trials continue from their last rung on another worker; answer and cost are those of the local engine."""
+    """Trials continue from their last pause on another worker; answer and cost are those of the local engine."""
     shared: dict[str, Any] = {
         "shapes": ["4x8", "8x8", "8x16"], "budget": 0.4, "seeds": 2, "num_epochs": 1, "num_minibatches": 1,
         "hidden_sizes": (8,),

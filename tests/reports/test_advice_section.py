@@ -1,8 +1,7 @@
 """Recommendations in reports: which groups are tied with the best, and the grid of a race."""
 
-import math
 import shlex
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +11,8 @@ import pytest
 
 from rollshape.cli.flags import given_flags
 from rollshape.reports.figures.race import race_grid
-from rollshape.studies.racing.advice import CROSSING, Advice, Ranked, tie_limit
-from rollshape.studies.racing.noise import UNKNOWN, Noise
+from rollshape.studies.racing.advice import Advice, Ranked
 from rollshape.studies.racing.race import Candidate
-from rollshape.studies.racing.rule import Rung
 from rollshape.studies.racing.why import describe_groups
 from rollshape.studies.recommendation import choose_group, train_command
 from rollshape.studies.trials import Trial
@@ -86,40 +83,32 @@ def test_one_run_per_group_is_no_recommendation() -> None:
     assert choose_group(task({"2×8": [90.0], "4×4": [10.0]})) is None
 
 
-def ranked(num_envs: int, num_steps: int, status: Any, score: float | None, share: float) -> Ranked:
+def ranked(num_envs: int, num_steps: int, status: Any, score: float | None, runs: int = 1) -> Ranked:
     spec = Spec(num_envs=num_envs, num_steps=num_steps)
     trial = Trial("t", "g", {"num_envs": num_envs, "num_steps": num_steps}, 0, spec, spec.plan())
-    return Ranked(Candidate((trial,)), status, score, None, None, 100, share, 1, "")
+    return Ranked(Candidate((trial,)), status, score, None, None, score if runs else None, runs, 100, "")
 
 
 def test_the_grid_of_a_race(tmp_path: Path) -> None:
-    first = Rung(2, 0.1, 1, (0, 1, 2), {0: 5.0, 1: 4.0, 2: 1.0}, {0: 5.0, 1: 4.0, 2: 1.0}, UNKNOWN, 2)
-    last = Rung(20, 1.0, 1, (0, 1), {0: 9.0, 1: 8.0}, {0: 9.0, 1: 8.0}, UNKNOWN, 2)
     ranking = (
-        ranked(8, 32, "best", 9.0, 1.0), ranked(32, 8, "tied", 8.0, 1.0), ranked(8, 8, "dropped", 1.0, 0.1),
-        ranked(32, 32, "dropped", None, 0.0),
+        ranked(8, 32, "best", 9.0, 2), ranked(32, 8, "tied", 8.0), ranked(8, 8, "dropped", 1.0),
+        ranked(8, 128, "tied", 6.0, 0), ranked(32, 32, "dropped", None, 0),
     )  # fmt: skip
-    figure = race_grid("race", Advice(ranking, (first, last), 100, 0.1), "caption")
-    for text in ("best", "tied", "10%", "failed"):
+    figure = race_grid("race", Advice(ranking, 4, 1.0, 100, 0.1), "caption")
+    for text in ("best, 2 runs", "tied, 1 run", "not trained", "failed", ">1 run<"):
         assert text in figure.svg
-    assert figure.csv.splitlines()[1].startswith("8,32,9.0,1.0,best")
+    assert figure.csv.splitlines()[1:3] == ["8,32,9.0,1.0,best,9.0,2", "32,8,8.0,0.875,tied,8.0,1"]
     (tmp_path / "race.png").write_bytes(figure.png)
-    assert tie_limit(first, [first]) == CROSSING * 0.9 * 4.0
-    assert tie_limit(last, [first, last]) == math.inf, "one seed at the end: no difference is evidence"
-    noisy = replace(last, noise=Noise(4.0, 2), num_seeds=2)
-    limit = math.sqrt(2) * noisy.noise.half_width(1)
-    assert tie_limit(last, [first, last, noisy]) == pytest.approx(limit), "the noise of equally long runs"
-    assert tie_limit(first, [first, last, noisy]) == CROSSING * 0.9 * 4.0, "not that of longer ones"
 
 
-def test_shapes_that_were_only_compared_early_are_not_called_tied() -> None:
+def test_shapes_that_were_not_trained_are_not_called_tied() -> None:
     ranking = (
-        ranked(8, 32, "best", 9.0, 1.0), ranked(32, 8, "tied", 8.0, 1.0), ranked(8, 8, "tied", 4.0, 0.1),
-        ranked(32, 32, "dropped", 1.0, 0.1),
+        ranked(8, 32, "best", 9.0), ranked(32, 8, "tied", 8.0), ranked(8, 8, "tied", 4.0, 0),
+        ranked(32, 32, "dropped", 1.0, 0),
     )  # fmt: skip
-    assert describe_groups(Advice(ranking, (), 100, 0.1)) == [
+    assert describe_groups(Advice(ranking, 2, 1.0, 100, 0.1)) == [
         "Tied: 32×8.",
-        "Not ruled out after 10% of the run: 8×8.",
+        "Not trained and not ruled out: 8×8.",
         "Avoid: 32×32.",
     ]
-    assert describe_groups(Advice(ranking[:1], (), 100, 0.1)) == []
+    assert describe_groups(Advice(ranking[:1], 1, 1.0, 100, 0.1)) == []

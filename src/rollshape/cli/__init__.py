@@ -28,7 +28,7 @@ COMMANDS = {
     "probe": "measure the gradient quality of a run's batches, and of other shapes",
     "reproduce": "repeat a run and report the first difference",
     "study": "compare shapes over several seeds, with confidence intervals",
-    "advise": "race shapes on short runs and name the best one",
+    "advise": "race shapes at a fraction of the cost of a study and name the best one",
     "report": "write an HTML report of a study or a directory of runs",
     "diagnose": "report the outcome of each run and its likely cause",
     "import": "turn logs of SB3, CleanRL, rl_games, RSL-RL or skrl into runs",

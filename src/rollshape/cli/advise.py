@@ -1,4 +1,4 @@
-"""`rollshape advise`: race shapes on short runs and name the best."""
+"""`rollshape advise`: race shapes and name the best."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 78
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseArgs(Spec, CommonArgs):
-    """Race rollout shapes: train all candidates for a short time, the better ones for longer, and name the best.
+    """Race rollout shapes: train the most promising candidates, estimate the others from them, and name the best.
 
     Other flags of `rollshape train`, such as --learning-rate, are the same for all candidates. Run the command again to
     resume it.
@@ -120,7 +120,7 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
         text = escape(textwrap.fill(line, WIDTH, subsequent_indent="  "))
         out.print(f"[bold]{text}[/]" if i == 0 else text, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for name in ("shape", "status", "score", "95 % interval", "timesteps", "seeds"):
+    for name in ("shape", "status", "estimate", "95 % interval", "own runs", "runs"):
         table.add_column(name, justify="left" if name in ("shape", "status") else "right")
     for item in advice.ranking:
         score = "–" if item.score is None else f"{item.score:.4g}"
@@ -130,7 +130,7 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
             advice.label(item),
             score,
             interval,
-            f"{item.timesteps:,}",
+            "–" if item.measured is None else f"{item.measured:.4g}",
             str(item.num_seeds),
         )
     out.print()

@@ -30,7 +30,7 @@ CONFIGS = (
 def race_advice(data: ReportData) -> tuple[Race, Advice] | None:
     """Return the race of a study and its answer; None if it is not a race, or not over."""
     race = data.state.race if data.state else None
-    if race is None or race.next_trials() or not race.decision().rungs:
+    if race is None or race.next_trials() or race.decision().best is None:
         return None
     return race, advise_from(race)
 
@@ -105,26 +105,26 @@ def advice_sections(data: ReportData) -> list[Section]:
 def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     objective = OBJECTIVE_NAMES[race.settings.objective]
     caption = (
-        f"Every cell is a shape, with the {objective} when it was last compared. Dark cells were compared only early "
-        "in the run, bright ones were trained further; within both, brighter is better. Thick outline: best, thin "
-        f"outline: tied. “At 10%” is how far a shape had been trained when the race went on without it. {data.command}"
+        f"Every cell is a shape, colored by its estimated {objective}; brighter is better. Thick outline: best, thin "
+        "outline: tied, dashed outline: not trained and not ruled out. Below the estimate: how many runs were "
+        f"trained with this shape; the estimates of the others follow from similar shapes. {data.command}"
     )
     rows = [
         (
             item.candidate.label,
             advice.label(item),
             format_score(item),
-            f"{item.share:.0%}",
+            "–" if item.measured is None else f"{item.measured:.4g}",
             str(item.num_seeds),
             item.reason,
         )
         for item in advice.ranking
     ]
-    columns = ("shape", "status", "score", "of the run", "seeds", "compared with the best")
+    columns = ("shape", "status", "estimated score", "mean of own runs", "runs", "compared with the best")
     best = advice.best.candidate
     return [
         race_grid("race", advice, caption),
         Code(train_command(best.spec, best.plan)),
         *config_blocks(best.spec, best.plan),
-        Table(columns, rows, f"Candidates, best first: {objective}, mean over seeds with its 95 % interval."),
+        Table(columns, rows, f"Candidates, best first: {objective}, estimated from all runs, with its 95 % interval."),
     ]

@@ -57,11 +57,11 @@ def summarize(values: ArrayLike) -> Summary:
     return Summary(mean, mean - half, mean + half, n, "mean")
 
 
-def student_quantile(degrees_of_freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t-distribution."""
+def student_quantile(degrees_of_freedom: int, probability: float = 0.975) -> float:
+    """Return a quantile of Student's t-distribution, by default the one of a two-sided 95 % interval."""
     from scipy.special import stdtrit  # scipy.stats.t.ppf, which takes a second to import, calls the same function
 
-    return float(stdtrit(degrees_of_freedom, 0.975))
+    return float(stdtrit(degrees_of_freedom, probability))
 
 
 def bootstrap_interval(

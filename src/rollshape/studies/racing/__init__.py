@@ -1,1 +1,1 @@
-"""Racing: train many shapes for a short time, a few of them for longer, and name the best."""
+"""Racing: train the most promising of many shapes, estimate the others, and name the best."""

@@ -1,33 +1,31 @@
-"""The answer of a race: the best candidate, those it is tied with, what was dropped when, and what that cost."""
+"""The answer of a race: the best candidate, those it is tied with, those to avoid, and what that cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rollshape.errors import RunError
 from rollshape.studies.racing.race import Candidate, Race
-from rollshape.studies.racing.rule import USUAL_UPDATES, Decision, Rung
+from rollshape.studies.racing.rule import Decision
 
 Status = Literal["best", "tied", "dropped"]
-CROSSING = 0.9  # share of the range of estimates that a candidate may still make up at the start of a run
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate in the order of the race, with its score at the last rung it reached."""
+    """A candidate in the order of the race, with the estimate of its score from all runs of the race."""
 
     candidate: Candidate
     status: Status
-    score: float | None  # None if it diverged or failed before the first rung
-    low: float | None  # 95 % interval over seeds; None with one seed
+    score: float | None  # None if it diverged or failed, or if no shape has a score
+    low: float | None  # 95 % interval; None if there is one run in all
     high: float | None
-    timesteps: int  # of training per seed at which the score was measured
-    share: float  # of the whole run
+    measured: float | None  # mean score of its own runs; None if it was not trained
     num_seeds: int
-    reason: str  # why it was dropped
+    timesteps: int  # of training per seed
+    reason: str  # how it compares with the best, or why it failed
 
     def to_dict(self) -> dict[str, Any]:
         plan = self.candidate.plan
@@ -40,6 +38,7 @@ class Ranked:
             "score": self.score,
             "low": self.low,
             "high": self.high,
+            "measured": self.measured,
             "timesteps": self.timesteps,
             "seeds": self.num_seeds,
             "status": self.status,
@@ -52,7 +51,8 @@ class Advice:
     """What to use, and what it rests on. `share` is of training every candidate with every seed to the end."""
 
     ranking: tuple[Ranked, ...]
-    rungs: tuple[Rung, ...]
+    num_runs: int
+    run_share: float  # of a whole run, that each of these was trained for
     timesteps: int
     share: float
 
@@ -61,9 +61,8 @@ class Advice:
         return self.ranking[0]
 
     def label(self, ranked: Ranked) -> str:
-        """Return the status in words: a shape that was compared only early is called "not ruled out", not tied."""
-        is_early = ranked.status == "tied" and ranked.share < self.best.share
-        return "not ruled out" if is_early else ranked.status
+        """Return the status in words: a shape that was not trained is called "not ruled out", not tied."""
+        return "not ruled out" if ranked.status == "tied" and ranked.num_seeds == 0 else ranked.status
 
     def with_status(self, status: Status) -> list[Ranked]:
         return [ranked for ranked in self.ranking if ranked.status == status]
@@ -72,71 +71,59 @@ class Advice:
 def advise_from(race: Race) -> Advice:
     """Return the answer of a race that is over."""
     decision, excluded = race.decision(), race.excluded()
-    if not decision.rungs:
+    best = decision.best
+    if best is None:
         reasons = "; ".join(f"{race.candidates[i].label} {reason}" for i, reason in list(excluded.items())[:3])
         raise RunError("race", f"No shape could be trained: {reasons}.", "Fix the cause; the same command resumes.")
-    order = [candidate for rung in reversed(decision.rungs) for candidate in _leaving(decision, rung)]
-    ranked = [_rank(race, decision, candidate, order[0]) for candidate in order]
+    mean = decision.batches[-1].estimates.mean
+    order = sorted((i for i in range(len(race.candidates)) if i not in excluded), key=lambda i: (-mean[i], i))
+    ranked = [_rank(race, decision, candidate, best) for candidate in order]
     status_order = {"best": 0, "tied": 1, "dropped": 2}
     ranked.sort(key=lambda item: status_order[item.status])
-    failed = [_rank_failed(race, candidate, reason) for candidate, reason in excluded.items()]
+    failed = [
+        Ranked(race.candidates[i], "dropped", None, None, None, None, 0, 0, reason) for i, reason in excluded.items()
+    ]
     spent = race.timesteps()
-    return Advice((*ranked, *failed), decision.rungs, spent, spent / max(1, race.full_timesteps()))
-
-
-def _leaving(decision: Decision, rung: Rung) -> tuple[int, ...]:
-    """Return the candidates whose last rung this is, best first."""
-    return rung.order if rung is decision.rungs[-1] else rung.dropped
+    share = spent / max(1, race.full_timesteps())
+    return Advice((*ranked, *failed), len(decision.runs), decision.share, spent, share)
 
 
 def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
-    rung = next(rung for rung in reversed(decision.rungs) if candidate in rung.scores)
-    half = rung.noise.half_width(rung.num_seeds)
-    score = rung.scores[candidate]
-    gap, limit = rung.estimates[best] - rung.estimates[candidate], tie_limit(rung, decision.rungs)
-    status: Status = "best" if candidate == best else "tied" if gap <= limit else "dropped"
-    reason = "" if candidate == best else _compare(race, rung, candidate, best)
+    estimates = decision.batches[-1].estimates
+    score, half = float(estimates.mean[candidate]), estimates.half_width(candidate)
+    own = [run.score for run in decision.runs if run.candidate == candidate]
+    status: Status = "best" if candidate == best else "dropped" if estimates.is_worse(candidate, best) else "tied"
     return Ranked(
         race.candidates[candidate],
         status,
         score,
         None if math.isnan(half) else score - half,
         None if math.isnan(half) else score + half,
-        race.end_of(candidate, rung.point),
-        rung.share,
-        rung.num_seeds,
-        reason,
+        sum(own) / len(own) if own else None,
+        len(own),
+        race.end_of(candidate, decision.point) if own else 0,
+        "" if candidate == best else _compare(race, decision, candidate, best),
     )
 
 
-def _compare(race: Race, rung: Rung, candidate: int, best: int) -> str:
-    """Return `3.02 below 8×32 after 10% of the budget (1 seed)`."""
-    leader, difference = race.candidates[best].label, rung.scores[best] - rung.scores[candidate]
-    when = f"after {rung.share:.0%} of the budget ({rung.num_seeds} seed{'s' if rung.num_seeds > 1 else ''})"
-    if difference >= 0:
-        return f"{difference:.4g} below {leader} {when}"
-    updates = race.candidates[candidate].plan.num_updates or 0
-    return (
-        f"{-difference:.4g} above {leader} {when}, but its {updates:,} updates in the whole run are further from the "
-        f"usual optimum of about {USUAL_UPDATES}"
-    )
+def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
+    """Return `3.02 below 8×32; ruled out after 4 of 7 runs`, with what the estimate of a candidate rests on."""
+    mean = decision.batches[-1].estimates.mean
+    difference = float(mean[best] - mean[candidate])
+    words = f"estimated {abs(difference):.4g} {'below' if difference >= 0 else 'above'} {race.candidates[best].label}"
+    trained = any(run.candidate == candidate for run in decision.runs)
+    basis = "" if trained else ", from similar shapes and its number of updates"
+    count = _runs_until_ruled_out(decision, candidate, best)
+    when = "" if count is None else f"; ruled out after {count} of {len(decision.runs)} runs"
+    return words + basis + when
 
 
-def _rank_failed(race: Race, candidate: int, reason: str) -> Ranked:
-    return Ranked(race.candidates[candidate], "dropped", None, None, None, 0, 0.0, 0, reason)
-
-
-def tie_limit(rung: Rung, rungs: Sequence[Rung]) -> float:
-    """Return the largest difference to the best at a rung that is no evidence of being worse at the end.
-
-    The 95 % interval of a difference of two means, plus what candidates may make up in the rest of the run: a share of
-    the distance from the lowest estimate of the first rung to the highest of this one (docs/advise.md). The noise of a
-    rung with one seed is that of later rungs, if they compare equally long runs; if it is unknown at the end of a run,
-    no difference is evidence.
-    """
-    known = [other.noise for other in (*rungs, rung) if other.point == rung.point and other.noise.degrees]
-    if not known and rung.share == 1:
-        return math.inf
-    noise = math.sqrt(2) * known[-1].half_width(rung.num_seeds) if known else 0.0
-    scale = max(rung.estimates.values()) - min(rungs[0].estimates.values())
-    return noise + CROSSING * (1 - rung.share) * max(scale, 0.0)
+def _runs_until_ruled_out(decision: Decision, candidate: int, best: int) -> int | None:
+    """Return after how many runs a candidate was, and stayed, worse than the best; None if it is not."""
+    result, count = None, len(decision.runs)
+    for batch in reversed(decision.batches):
+        if not batch.estimates.is_worse(candidate, best):
+            break
+        result = count
+        count -= len(batch.runs)
+    return result

@@ -1,4 +1,4 @@
-"""`rollshape.advise`: race shapes on short runs and recommend one."""
+"""`rollshape.advise`: race shapes and recommend one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rollshape.studies.racing.candidates import (
     parse_shapes,
     planned_shapes,
 )
-from rollshape.studies.racing.rule import POINTS, minimum_budget
+from rollshape.studies.racing.rule import POINTS, check_budget
 from rollshape.studies.racing.settings import DEFAULT_BUDGET, Objective, RaceSettings
 from rollshape.studies.racing.why import explain
 from rollshape.studies.run import StudyState, run_study
@@ -155,7 +155,7 @@ def new_race(
     fields: dict[str, Any],
 ) -> Study:
     """Return the study of a race; a RequestError if there is nothing to race."""
-    _check_request(settings, seeds, shapes, max_envs, vary, fields)
+    _check_request(seeds, shapes, max_envs, vary, fields)
     spec = checked_spec(Spec(), env=env, total_timesteps=total_timesteps, **fields)
     if RULES[spec.algo].uses_replay:
         raise RequestError(
@@ -166,6 +166,7 @@ def new_race(
     chosen = parse_shapes(shapes) if shapes else planned_shapes(spec, max_envs)
     points = candidate_points(spec, chosen, vary)
     check_trainable(spec, points)
+    check_budget(settings.budget, len(points), seeds)
     return Study(
         name="advise",
         title=f"Which shape for {env} with {total_timesteps:,} timesteps?",
@@ -179,7 +180,6 @@ def new_race(
 
 
 def _check_request(
-    settings: RaceSettings,
     seeds: int,
     shapes: Sequence[str] | None,
     max_envs: int | None,
@@ -197,13 +197,6 @@ def _check_request(
         raise RequestError("contradiction", "--max-envs limits planned shapes, but --shapes names them.", "Use one.")
     if seeds > MAX_SEEDS:
         raise RequestError("number-range", f"seeds {seeds:,} is too many.", f"Use at most {MAX_SEEDS}.")
-    least = minimum_budget(seeds)
-    if not least <= settings.budget <= 1:
-        raise RequestError(
-            "number-range",
-            f"budget {settings.budget:g} is not between {least:.3g} (the first comparison, with {seeds} seeds) and 1.",
-            f"Use for example --budget {max(DEFAULT_BUDGET, least):.2g}.",
-        )
 
 
 def recommend(state: StudyState, to: str | None = None) -> Recommendation:

@@ -17,7 +17,8 @@ from rollshape.geometry.plan import Plan
 from rollshape.studies.curves import Curve, learning_curve
 from rollshape.studies.documents import read_run
 from rollshape.studies.metrics import MetricsRow
-from rollshape.studies.racing.rule import POINTS, Decision, TrialRequest, decide
+from rollshape.studies.racing.rule import POINTS, Decision, TrialRequest, check_budget, decide
+from rollshape.studies.racing.score_model import Features
 from rollshape.studies.racing.scores import score_curve
 from rollshape.studies.racing.settings import RaceSettings
 from rollshape.studies.store import Store, TrialProgress
@@ -48,8 +49,17 @@ class Candidate:
     @property
     def label(self) -> str:
         """The shape, and what else the point sets."""
+        return ", ".join(filter(None, (self.trials[0].shape, self._settings)))
+
+    @property
+    def features(self) -> Features:
+        plan = self.plan
+        return Features(plan.num_envs, plan.num_steps, plan.num_updates or 1, self._settings)
+
+    @property
+    def _settings(self) -> str:
         rest = {name: value for name, value in self.point.items() if name not in ("num_envs", "num_steps")}
-        return f"{self.trials[0].shape}, {format_point(rest)}" if rest else self.trials[0].shape
+        return format_point(rest) if rest else ""
 
 
 class Race:
@@ -61,6 +71,7 @@ class Race:
         for trial in expansion.trials:
             groups.setdefault(trial.group, []).append(trial)
         self.candidates = [Candidate(tuple(trials)) for trials in groups.values()]
+        check_budget(settings.budget, len(self.candidates), self.num_seeds)
         self._failures: Mapping[str, int] = {}
         self._curves: dict[str, tuple[int, Curve, list[MetricsRow]]] = {}
 
@@ -76,11 +87,12 @@ class Race:
         """Return what the rule decides on all trials so far."""
         progress = self.store.progress()
         return decide(
-            [candidate.plan.num_updates or 1 for candidate in self.candidates],
+            [candidate.features for candidate in self.candidates],
             self.num_seeds,
             self.settings.budget,
             lambda candidate, seed, point: self._score(progress, candidate, seed, point),
-            self._excluded(progress),
+            {candidate: self._lost_parts(candidate) for candidate in self._excluded(progress)},
+            first_part=self.settings.objective == "seconds",
         )
 
     def excluded(self) -> dict[int, str]:
@@ -146,6 +158,11 @@ class Race:
                     excluded[i] = f"{known.result.state}: {known.result.reason}"
                     break
         return excluded
+
+    def _lost_parts(self, candidate: int) -> float:
+        """Return the parts of a run that the trials of a candidate were trained for."""
+        trials, whole = self.candidates[candidate].trials, self.candidates[candidate].plan.actual_timesteps or 1
+        return sum(self._logged(trial) for trial in trials) / whole * POINTS
 
     def _logged(self, trial: Trial) -> int:
         rows = self._read(trial)[1]

@@ -1,35 +1,31 @@
-"""The racing rule: which trials to train next and how far, as a pure function of the scores so far.
+"""The racing rule: which trials to train next, as a pure function of the scores so far.
 
-All candidates start with one seed and are compared once, after 10 % of the run. The best ones that two thirds of the
-remaining budget pay for are trained to the end; the best of these get a second seed, then a third one, and so on. None
-is dropped in the middle of a run: learning curves cross, and the budget is better spent on whole runs of few
-candidates.
+The budget pays for a few whole runs, which are trained two at a time. After each pair, a model of the scores
+(`score_model`) estimates all candidates, also those that were not trained; the next pair are the candidates that could
+be the best: those with the highest estimate plus 1.5 of its standard deviations. A candidate can be trained again, with another
+seed. The advice is the trained candidate with the highest estimate.
 
-Early scores say little about final ones: some shapes learn fast at first and are overtaken, others get worse before
-they get better. So after 10 % a prior counts twice as much as the scores: it prefers candidates that make about 1,024
-updates in the whole run. The constants were chosen on nine tasks of benchmarks/advise.py and scored on four others
-(docs/advise.md).
+No run is stopped early, because early scores say little about final ones: some shapes learn fast at first and are
+overtaken, others get worse before they get better. Only if the budget pays for fewer than three whole runs, all runs
+are shorter. Rules that stop runs early have a higher regret (docs/advise.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from rollshape.errors import RequestError
+from rollshape.studies.racing.score_model import Estimates, Features, ScoreModel
+from rollshape.studies.racing.settings import DEFAULT_BUDGET
 
-from rollshape.studies.racing.noise import MIN_CANDIDATES, Noise, pooled_noise, with_expectation
-from rollshape.studies.statistics import Floats
-
-POINTS = 20  # equal parts of a whole run; it is scored after each
-FIRST_SHARE = 0.1  # of a whole run, after which all candidates are compared; all later comparisons are at the end
-SPENT_PER_RUNG = 2 / 3  # of the budget that is left
-MIN_FINALISTS = 2
-USUAL_UPDATES, UPDATES_SCALE = 1024, 2.0  # where the prior is highest, and the doublings after which it has fallen by 1
-LOWEST_PRIOR = -4.0
-PRIOR_WEIGHT = 2.0  # standard deviations of the early scores per standard deviation of the prior
+POINTS = 20  # equal parts of a whole run; it is evaluated after each
+TRIALS_PER_BATCH = 2  # whatever the number of workers, so that the answer does not depend on it
+MIN_RUNS = 3  # that the budget should pay for
+MIN_SHARE = 0.1  # of a whole run, below which its score says nothing
+OPTIMISM = 1.5  # standard deviations that are added to an estimate to choose what to train
 
 ScoreOf = Callable[[int, int, int], float | None]  # (candidate, seed, part) → score, None if it is not trained so far
 
@@ -43,154 +39,143 @@ class TrialRequest:
     point: int
 
 
+class ScoredRun(NamedTuple):
+    """A run of the race and its score."""
+
+    candidate: int
+    seed: int
+    score: float
+
+
 @dataclass(frozen=True)
-class Rung:
-    """One comparison: scores of all candidates that were left, best first, and how many of them go on.
+class Batch:
+    """Runs that were chosen together, and the estimates of all candidates after them."""
 
-    `scores` are means over seeds, `estimates` what the order is by, `noise` is how much a score differs between seeds.
-    """
-
-    point: int
-    share: float  # of a whole run
-    num_seeds: int
-    order: tuple[int, ...]
-    scores: Mapping[int, float]
-    estimates: Mapping[int, float]
-    noise: Noise
-    num_kept: int
-
-    @property
-    def dropped(self) -> tuple[int, ...]:
-        return self.order[self.num_kept :]
+    runs: tuple[ScoredRun, ...]
+    estimates: Estimates
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The rungs so far, and what to train for the next one; nothing if the race is over."""
+    """The runs so far, and what to train next; nothing if the race is over."""
 
-    rungs: tuple[Rung, ...]
+    point: int  # part up to which runs are trained
+    batches: tuple[Batch, ...]
     requests: tuple[TrialRequest, ...]
+    failed: frozenset[int] = frozenset()  # candidates that cannot be trained
+
+    @property
+    def runs(self) -> list[ScoredRun]:
+        return [run for batch in self.batches for run in batch.runs]
+
+    @property
+    def share(self) -> float:
+        """How much of a whole run was trained."""
+        return self.point / POINTS
+
+    @property
+    def best(self) -> int | None:
+        """The trained candidate with the highest estimate; None before the first run."""
+        trained = {run.candidate for run in self.runs} - self.failed
+        if not trained:
+            return None
+        mean = self.batches[-1].estimates.mean
+        return max(sorted(trained), key=lambda candidate: float(mean[candidate]))
 
 
-def minimum_budget(num_seeds: int) -> float:
-    """Return the share of the full cost that the first rung takes."""
-    return FIRST_SHARE / num_seeds
-
-
-def plan_rungs(num_seeds: int) -> list[tuple[float, int]]:
-    """Return the comparisons of a race: the share of a whole run after which they are made, and the seeds."""
-    return [(FIRST_SHARE, 1), *((1.0, count) for count in range(1, num_seeds + 1))]
+def check_budget(budget: float, num_candidates: int, num_seeds: int) -> None:
+    """Refuse a budget that does not pay for a race, or that is more than everything."""
+    least = _fewest_runs(num_candidates, num_seeds) * MIN_SHARE / max(1, num_candidates * num_seeds)
+    if not least - 1e-9 <= budget <= 1:
+        raise RequestError(
+            "number-range",
+            f"budget {budget:g} is not between {least:.3g} (short runs of three shapes) and 1, as a share of training "
+            f"{num_candidates} candidates with {num_seeds} seeds to the end.",
+            f"Use for example a budget of {max(DEFAULT_BUDGET, math.ceil(100 * least) / 100):g}.",
+        )
 
 
 def decide(
-    updates: Sequence[int],
+    candidates: Sequence[Features],
     num_seeds: int,
     budget: float,
     score_of: ScoreOf,
-    excluded: Mapping[int, str] | None = None,
+    failed: Mapping[int, float] | None = None,
     points: int = POINTS,
+    first_part: bool = False,
 ) -> Decision:
     """Return the decision after the scores that are known.
 
     Args:
-        updates: that each candidate makes in a whole run.
-        num_seeds: seeds per candidate.
+        candidates: what distinguishes them.
+        num_seeds: seeds per candidate, at most.
         budget: share of training all candidates with all seeds to the end.
         score_of: known scores; the rule asks only for what it requested before.
-        excluded: candidates that diverged or failed; they are dropped at once.
+        failed: candidates that diverged or cannot be trained, and the parts that this has cost.
         points: number of equal parts of a whole run.
+        first_part: train the first part of all candidates before anything else, such as to know their speeds.
     """
-    out = excluded or {}
-    left = budget * len(updates) * num_seeds * points
-    field = [i for i in range(len(updates)) if i not in out]
-    trained = np.zeros((len(updates), num_seeds), np.int64)
-    rungs: list[Rung] = []
-    plan = plan_rungs(num_seeds)
-    for number, (share, count) in enumerate(plan):
-        target = math.ceil(share * points - 1e-9)
-        if rungs:
-            so_far, last = trained[field[0], :count], rungs[-1].point
-            point, kept = _afford(so_far, target, last, SPENT_PER_RUNG * left, left)
-            rest = left - min(kept, len(field)) * _cost(so_far, point)
-            if number == len(plan) - 1 or rest < MIN_FINALISTS * points:  # the rest would not pay for another seed
-                point, kept = _afford(so_far, target, last, left, left)
-            kept = min(kept, len(field))
-            if kept < MIN_FINALISTS:
+    left, lost = budget * len(candidates) * num_seeds * points, failed or {}
+    if first_part:
+        left -= len(candidates)
+        first = [i for i in range(len(candidates)) if i not in lost and score_of(i, 0, 1) is None]
+        if first:
+            return Decision(1, (), tuple(TrialRequest(i, 0, 1) for i in first))
+    point = min(points, max(1, int(left / _fewest_runs(len(candidates), num_seeds) + 1e-9)))
+    race = _Race(ScoreModel(candidates), len(candidates), num_seeds, point, left)
+    while requests := race.choose():
+        scores = {request: score_of(request.candidate, request.seed, request.point) for request in requests}
+        unknown = [request for request in requests if scores[request] is None]
+        race.drop({request.candidate: lost[request.candidate] for request in unknown if request.candidate in lost})
+        missing = [request for request in unknown if request.candidate not in lost]
+        if missing:
+            return race.decision(missing)
+        race.add([ScoredRun(run.candidate, run.seed, score) for run, score in scores.items() if score is not None])
+    return race.decision([])
+
+
+class _Race:
+    """A race up to now, as the known scores repeat it."""
+
+    def __init__(self, model: ScoreModel, num_candidates: int, num_seeds: int, point: int, left: float) -> None:
+        self.model, self.num_seeds, self.point, self.left = model, num_seeds, point, left
+        self.num_runs = [0] * num_candidates
+        self.failed: set[int] = set()
+        self.batches: list[Batch] = []
+
+    def choose(self) -> list[TrialRequest]:
+        """Return the next runs; none if the budget is spent."""
+        chosen: list[int] = []
+        while len(chosen) < TRIALS_PER_BATCH and self.left + 1e-9 >= (len(chosen) + 1) * self.point:
+            free = [i for i, count in enumerate(self.num_runs)
+                    if i not in self.failed and count + chosen.count(i) < self.num_seeds]  # fmt: skip
+            if not free:
                 break
-            rungs[-1] = replace(rungs[-1], num_kept=kept)
-            field = field[:kept]
-        else:
-            point = target
-        requests = [TrialRequest(i, j, point) for i in field for j in range(count) if score_of(i, j, point) is None]
-        if requests:
-            return Decision(tuple(rungs), tuple(requests))
-        left -= float(np.maximum(point - trained[field, :count], 0).sum())
-        trained[field, :count] = np.maximum(trained[field, :count], point)
-        table = np.array([[score_of(i, j, point) for j in range(count)] for i in field], np.float64)
-        estimate = estimate_final(table, [updates[i] for i in field], is_early=number == 0)
-        noise = with_expectation(pooled_noise(table), _wide_scores(rungs, table))
-        rungs.append(_new_rung(field, table, estimate, noise, point, point / points))
-        field = list(rungs[-1].order)
-    return Decision(tuple(rungs), ())
+            estimates = self._estimate(chosen)
+            hopes = estimates.mean + OPTIMISM * estimates.std
+            chosen.append(max(free, key=lambda candidate: float(hopes[candidate])))
+        return [TrialRequest(c, self.num_runs[c] + chosen[:i].count(c), self.point) for i, c in enumerate(chosen)]
+
+    def drop(self, failed: Mapping[int, float]) -> None:
+        """Take out candidates that cannot be trained, each with the parts that this has cost."""
+        self.failed |= set(failed)
+        self.left -= sum(failed.values())
+
+    def add(self, runs: Sequence[ScoredRun]) -> None:
+        """Add runs that were chosen together."""
+        for run in runs:
+            self.num_runs[run.candidate] += 1
+        self.left -= len(runs) * self.point
+        if runs:
+            self.batches.append(Batch(tuple(runs), self._estimate(new=runs)))
+
+    def decision(self, requests: Sequence[TrialRequest]) -> Decision:
+        return Decision(self.point, tuple(self.batches), tuple(requests), frozenset(self.failed))
+
+    def _estimate(self, planned: Sequence[int] = (), new: Sequence[ScoredRun] = ()) -> Estimates:
+        runs = [run for batch in self.batches for run in batch.runs]
+        return self.model.estimate([(run.candidate, run.score) for run in (*runs, *new)], planned)
 
 
-def _cost(trained: NDArray[np.int64], point: int) -> int:
-    """Return the parts that are missing until all seeds of a candidate have reached a point."""
-    return int(np.maximum(point - trained, 0).sum())
-
-
-def _afford(trained: NDArray[np.int64], target: int, last: int, spent: float, left: float) -> tuple[int, int]:
-    """Return (part up to which to train, how many candidates `spent` pays for).
-
-    If it does not pay for two, two are trained as far as all that is `left` allows; 1 if it does not even allow that.
-    """
-    if _cost(trained, target) == 0:
-        return last, 1
-    affordable = int((spent + 1e-9) // _cost(trained, target))
-    if affordable >= MIN_FINALISTS:
-        return target, affordable
-    for point in range(target, min(last, target - 1), -1):  # more seeds are compared at the same point
-        if MIN_FINALISTS * _cost(trained, point) <= left + 1e-9:
-            return point, MIN_FINALISTS
-    return last, 1
-
-
-def _wide_scores(rungs: Sequence[Rung], table: Floats) -> Floats:
-    """Return the scores of the last comparison of at least four candidates, those of `table` if it has as many."""
-    means: Floats = table.mean(axis=1)
-    wide = [rung for rung in rungs if len(rung.order) >= MIN_CANDIDATES]
-    if len(means) >= MIN_CANDIDATES or not wide:
-        return means
-    return np.array(list(wide[-1].scores.values()))
-
-
-def _new_rung(field: Sequence[int], table: Floats, estimate: Floats, noise: Noise, point: int, share: float) -> Rung:
-    """Order candidates by an estimate; the table has their scores [candidates, seeds]."""
-    means = table.mean(axis=1)
-    order = sorted(range(len(field)), key=lambda i: (-estimate[i], field[i]))
-    return Rung(
-        point,
-        share,
-        table.shape[1],
-        tuple(field[i] for i in order),
-        {candidate: float(means[i]) for i, candidate in enumerate(field)},
-        {candidate: float(estimate[i]) for i, candidate in enumerate(field)},
-        noise,
-        len(field),
-    )
-
-
-def estimate_final(table: ArrayLike, updates: Sequence[int], *, is_early: bool) -> Floats:
-    """Return by what candidates are ordered, given their scores [candidates, seeds] so far.
-
-    Scores at the end of a run are their means over seeds. Early ones are m + 2·s·p, with the means m, their standard
-    deviation s, and the prior p: −(log₂(updates / 1,024) / 2)², at least −4, standardized.
-    """
-    means: Floats = np.asarray(table, np.float64).mean(axis=1)
-    if not is_early:
-        return means
-    doublings = np.log2(np.maximum(np.asarray(updates, np.float64), 1.0) / USUAL_UPDATES)
-    height = np.maximum(-((doublings / UPDATES_SCALE) ** 2), LOWEST_PRIOR)
-    prior = (height - height.mean()) / max(float(height.std()), 1e-9)
-    result: Floats = means + PRIOR_WEIGHT * means.std() * prior
-    return result
+def _fewest_runs(num_candidates: int, num_seeds: int) -> int:
+    return min(MIN_RUNS, num_candidates * num_seeds)

@@ -1,4 +1,4 @@
-"""Why a race ended as it did: its comparisons in sentences, and what the planner says about the shapes."""
+"""Why a race ended as it did: its runs in sentences, and what the planner says about the shapes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_LABELS = 6
 
 
 def explain(advice: Advice, race: Race) -> list[str]:
-    """Return sentences: the comparison that decided, when the others were dropped, and likely causes."""
+    """Return sentences: the comparison that decided, what was trained, and likely causes."""
     return [
-        _describe_final(advice, race.settings),
-        *_describe_rungs(advice, race),
+        _describe_best(advice, race.settings),
+        _describe_runs(advice),
         *_describe_failed(advice),
         *_describe_causes(advice),
         *_describe_best_plan(advice.best.candidate),
@@ -39,17 +39,17 @@ def list_labels(ranked: Sequence[Ranked]) -> str:
 
 def describe_groups(advice: Advice) -> list[str]:
     """Return what is as good as the best shape, what the race says little about, and what to avoid."""
-    early = [item for item in advice.ranking if advice.label(item) == "not ruled out"]
+    tied = advice.with_status("tied")
     groups = {
-        "Tied": [item for item in advice.with_status("tied") if item not in early],
-        f"Not ruled out after {early[0].share if early else 0:.0%} of the run": early,
+        "Tied": [item for item in tied if item.num_seeds],
+        "Not trained and not ruled out": [item for item in tied if not item.num_seeds],
         "Avoid": advice.with_status("dropped"),
     }
     return [f"{title}: {list_labels(group)}." for title, group in groups.items() if group]
 
 
 def format_score(ranked: Ranked) -> str:
-    """Return `412 [380, 440]`, without an interval if there was one seed."""
+    """Return `412 [380, 440]`, without an interval if there was one run in all."""
     if ranked.score is None:
         return "no score"
     if ranked.low is None or ranked.high is None:
@@ -57,39 +57,29 @@ def format_score(ranked: Ranked) -> str:
     return f"{ranked.score:.4g} [{ranked.low:.4g}, {ranked.high:.4g}]"
 
 
-def _describe_final(advice: Advice, settings: RaceSettings) -> str:
-    last, best = advice.rungs[-1], advice.best
-    finalists = [item for item in advice.ranking if item.share == best.share and item is not best and item.num_seeds]
-    second = max(finalists, key=lambda item: item.score or 0.0, default=None)
-    seeds = f"{last.num_seeds} seed{'s' if last.num_seeds > 1 else ''}"
+def _describe_best(advice: Advice, settings: RaceSettings) -> str:
+    best = advice.best
+    trained = [item for item in advice.ranking if item is not best and item.num_seeds and item.score is not None]
+    second = max(trained, key=lambda item: item.score or 0.0, default=None)
     against = f"; the next is {second.candidate.label} with {format_score(second)}" if second else ""
-    uncertainty = (
-        "One seed has no interval: a larger --budget adds seeds."
-        if best.low is None
-        else "Brackets are 95 % intervals."
-    )
+    uncertainty = "" if best.low is None else " Brackets are 95 % intervals."
     return (
-        f"{best.candidate.label} has the highest {OBJECTIVE_NAMES[settings.objective]} after {last.share:.0%} of the "
-        f"budget with {seeds}: {format_score(best)}{against}. {uncertainty}"
+        f"{best.candidate.label} has the highest estimated {OBJECTIVE_NAMES[settings.objective]}: {format_score(best)}"
+        f"{against}.{uncertainty}"
     )
 
 
-def _describe_rungs(advice: Advice, race: Race) -> list[str]:
-    lines = []
-    by_candidate = {id(item.candidate): item for item in advice.ranking}
-    for rung in advice.rungs:
-        left = [by_candidate[id(race.candidates[i])] for i in rung.dropped]
-        scores = [item.score for item in left if item.score is not None]
-        if not scores:
-            continue
-        score_range = f"{min(scores):.4g}" if len(scores) == 1 else f"{min(scores):.4g} to {max(scores):.4g}"
-        leader = rung.order[0]
-        lines.append(
-            f"After {rung.share:.0%} ({rung.num_seeds} seed{'s' if rung.num_seeds > 1 else ''}) the race went on "
-            f"without {list_labels(left)}: {score_range} where {race.candidates[leader].label} had "
-            f"{rung.scores[leader]:.4g}."
-        )
-    return lines
+def _describe_runs(advice: Advice) -> str:
+    """Say what the estimates rest on: which shapes were trained, and how often."""
+    trained = sorted((item for item in advice.ranking if item.num_seeds), key=lambda item: -item.num_seeds)
+    labels = [item.candidate.label + (f" ({item.num_seeds} seeds)" if item.num_seeds > 1 else "") for item in trained]
+    length = "whole runs" if advice.run_share == 1 else f"runs of {advice.run_share:.0%} of the budget"
+    if advice.run_share < 1:
+        length += ", because --budget does not pay for three whole ones"
+    return (
+        f"The estimates combine {advice.num_runs} {length} with what similar shapes and the number of updates suggest. "
+        f"Trained: {', '.join(labels)}."
+    )
 
 
 def _describe_failed(advice: Advice) -> list[str]:
