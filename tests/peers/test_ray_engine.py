@@ -205,21 +205,26 @@ def test_a_signal_stops_the_study(number: signal.Signals, code: int, folder: Pat
 
 
 def test_a_race_on_ray_is_the_race_on_this_machine(tmp_path: Path) -> None:
-    """Trials continue from their last pause on another worker; answer and cost are those of the local engine."""
+    """Answer and cost are those of the local engine; a trial that was paused continues on another worker."""
     shared: dict[str, Any] = {
         "shapes": ["4x8", "8x8", "8x16"], "budget": 0.4, "seeds": 2, "num_epochs": 1, "num_minibatches": 1,
         "hidden_sizes": (8,),
     }  # fmt: skip
-    answers = [
+    local, ray = (
         rollshape.advise("CartPole-v1", 2560, out=tmp_path / engine, engine=engine, jobs=1, **shared)
         for engine in ("local", "ray")
-    ]
-    local, ray = ({**answer.to_dict(), "out": ""} for answer in answers)
-    assert local == ray
-    ends = [
-        [(event["trial"], event["summary"]["timesteps"]) for event in Store(answer.out).journal.events()
-         if event["event"] == "end"]
-        for answer in answers
-    ]  # fmt: skip
-    assert sorted(ends[0]) == sorted(ends[1])
-    assert len({trial for trial, _ in ends[1]}) < len(ends[1]), "no trial was continued"
+    )
+    assert {**local.to_dict(), "out": ""} == {**ray.to_dict(), "out": ""}
+    assert sorted(ends_of(local.out)) == sorted(ends_of(ray.out))
+
+    timed = rollshape.advise(
+        "CartPole-v1", 2560, out=tmp_path / "timed", engine="ray", jobs=1, objective="seconds", **shared
+    )
+    ends = ends_of(timed.out)
+    assert len({trial for trial, _ in ends}) < len(ends), "no trial was continued"
+
+
+def ends_of(study: Path) -> list[tuple[str, int]]:
+    """Return (trial, timesteps) of every end that was journaled."""
+    events = Store(study).journal.events()
+    return [(event["trial"], event["summary"]["timesteps"]) for event in events if event["event"] == "end"]
