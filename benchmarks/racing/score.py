@@ -51,7 +51,7 @@ def methods() -> dict[str, tuple[Method, int]]:
         "Optuna random + successive halving, 1 seed": (optuna_rule(random_halving, 1), OPTUNA_REPLAYS),
         "Optuna TPE + median, 1 seed": (optuna_rule(tpe_median, 1), OPTUNA_REPLAYS),
         "Optuna TPE, whole runs, 1 seed": (optuna_rule(tpe_whole, 1), OPTUNA_REPLAYS),
-        "Optuna GP, whole runs, 1 seed": (optuna_rule(gp_whole, 1), OPTUNA_REPLAYS),
+        "Optuna GP, whole runs, 1 seed": (optuna_rule(gp_whole, 1), OPTUNA_REPLAYS // 3),
         "nearest to SB3's 8×256": (library_default(8, 256), 1),
         "nearest to PureJaxRL's 4×128": (library_default(4, 128), 1),
         "random shape": (random_choice, REPLAYS),

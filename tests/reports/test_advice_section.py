@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rollshape.cli.flags import given_flags
+from rollshape.reports.advice_section import recommend_in_sentences, recommended_commands
 from rollshape.reports.figures.race import race_grid
 from rollshape.studies.racing.advice import Advice, Ranked
 from rollshape.studies.racing.race import Candidate
@@ -87,6 +88,13 @@ def ranked(num_envs: int, num_steps: int, status: Any, score: float | None, runs
     spec = Spec(num_envs=num_envs, num_steps=num_steps)
     trial = Trial("t", "g", {"num_envs": num_envs, "num_steps": num_steps}, 0, spec, spec.plan())
     return Ranked(Candidate((trial,)), status, score, None, None, score if runs else None, runs, 100, "")
+
+
+def test_a_race_that_is_not_over_gives_no_advice() -> None:
+    race = SimpleNamespace(next_trials=lambda: ["trial"])
+    data: Any = SimpleNamespace(state=SimpleNamespace(race=race), tasks=[])
+    assert recommend_in_sentences(data) == ["The race is not over: run the same command again to resume it."]
+    assert recommended_commands(data) == []
 
 
 def test_the_grid_of_a_race(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def recommend_in_sentences(data: ReportData) -> list[str]:
             " ".join([f"Use {advice.best.candidate.label}.", *describe_groups(advice), cost]),
             *explain(advice, race),
         ]
+    if data.state is not None and data.state.race is not None:
+        return ["The race is not over: run the same command again to resume it."]
     choices = task_choices(data)
     return [f"On {choice.task.label}: {choice.sentence()}" if len(choices) > 1 else choice.sentence()
             for choice in choices]  # fmt: skip

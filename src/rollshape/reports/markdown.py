@@ -16,7 +16,7 @@ def to_markdown(document: Document, folder: str) -> str:
         f"# {_escape(document.title)}",
         *(f"**{_escape(line)}**" for line in document.recommendation),
         *_blocks([Code(command) for command in document.commands], folder),
-        f"**{_escape(document.headline)}.**",
+        f"**{_escape(document.headline.rstrip('.'))}.**",
         *map(_escape, document.summary),
     ]
     for section in document.sections:

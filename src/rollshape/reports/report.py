@@ -24,6 +24,7 @@ from rollshape.reports.sections import (
 from rollshape.reports.summary import own_claims, summarize_claims, write_headline
 from rollshape.studies.records import RunRecord
 from rollshape.studies.rules import ClaimVerdict
+from rollshape.studies.rules.base import Answer
 
 FIGURES_FOLDER = "report"  # of the PNG files beside report.md
 RETRY = "write the report again"
@@ -94,7 +95,8 @@ def build_document(data: ReportData) -> Document:
     title = data.state.study.title if data.state else f"Runs in {data.path.resolve().name}"
     recommendation, commands = recommend_in_sentences(data), recommended_commands(data)
     if recommendation and not has_claim(data):  # the recommendation is what the report is about
-        return Document(title, "confirmed", recommendation[0], recommendation[1:], sections, (), commands)
+        tone: Answer = "confirmed" if commands else "not settled"
+        return Document(title, tone, recommendation[0], recommendation[1:], sections, (), commands)
     answer, headline, summary = own_claims(data)[0].answer, write_headline(data), summarize_claims(data)
     return Document(title, answer, headline, summary, sections, recommendation, commands)
 

@@ -95,7 +95,7 @@ def test_the_next_runs_are_those_that_could_be_the_best() -> None:
             planned = [other.candidate for other in batch.runs[:i]]
             estimates = ScoreModel(GRID).estimate(runs, planned)
             hopes = estimates.mean + OPTIMISM * estimates.std
-            spent = [c for c in range(len(GRID)) if [*planned, *(other for other, _ in runs)].count(c) == 3]
+            spent = [c for c in range(len(GRID)) if c in planned or [other for other, _ in runs].count(c) == 3]
             hopes[spent] = -np.inf
             assert run.candidate == np.argmax(hopes)
         runs += [(run.candidate, run.score) for run in batch.runs]

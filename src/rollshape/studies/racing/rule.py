@@ -1,9 +1,9 @@
 """The racing rule: which trials to train next, as a pure function of the scores so far.
 
-The budget pays for a few whole runs, which are trained two at a time. After each pair, a model of the scores
-(`score_model`) estimates all candidates, also those that were not trained; the next pair are the candidates that could
-be the best: those with the highest estimate plus 1.5 of its standard deviations. A candidate can be trained again, with another
-seed. The advice is the trained candidate with the highest estimate.
+The budget pays for a few whole runs, which are trained in pairs of two candidates. After each pair, a model of the
+scores (`score_model`) estimates all candidates, also those that were not trained. The next pair are the candidates that
+could be the best: those with the highest estimate plus 1.5 of its standard deviations. Later pairs can train a
+candidate again, with another seed. The advice is the trained candidate with the highest estimate.
 
 No run is stopped early, because early scores say little about final ones: some shapes learn fast at first and are
 overtaken, others get worse before they get better. Only if the budget pays for fewer than three whole runs, all runs
@@ -148,13 +148,13 @@ class _Race:
         chosen: list[int] = []
         while len(chosen) < TRIALS_PER_BATCH and self.left + 1e-9 >= (len(chosen) + 1) * self.point:
             free = [i for i, count in enumerate(self.num_runs)
-                    if i not in self.failed and count + chosen.count(i) < self.num_seeds]  # fmt: skip
+                    if count < self.num_seeds and i not in self.failed and i not in chosen]  # fmt: skip
             if not free:
                 break
             estimates = self._estimate(chosen)
             hopes = estimates.mean + OPTIMISM * estimates.std
             chosen.append(max(free, key=lambda candidate: float(hopes[candidate])))
-        return [TrialRequest(c, self.num_runs[c] + chosen[:i].count(c), self.point) for i, c in enumerate(chosen)]
+        return [TrialRequest(candidate, self.num_runs[candidate], self.point) for candidate in chosen]
 
     def drop(self, failed: Mapping[int, float]) -> None:
         """Take out candidates that cannot be trained, each with the parts that this has cost."""
