@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollshape.studies.racing import rule, score_model
-from rollshape.studies.racing.rule import POINTS, Decision, decide
+from rollshape.studies.racing.rule import POINTS, Decision, Progress, TrialRequest, decide
 from rollshape.studies.racing.score_model import Features
 from rollshape.studies.racing.scores import num_recent
 
@@ -102,29 +102,48 @@ class Choice:
 Method = Callable[[Table, Floats, np.random.Generator, float], Choice]  # (table, scores of the race, rng, budget)
 
 
-def race_on(table: Table, scores: Floats, budget: float) -> Decision:
-    """Race as `rollshape advise` does; return the last decision."""
-    known: dict[tuple[int, int, int], float] = {}
+class StoredRuns(Progress):
+    """The scores of a race, as far as they were requested; costs are parts."""
+
+    def __init__(self, scores: Floats) -> None:
+        self._scores, self._trained = scores, np.zeros(scores.shape[:2], np.int64)
+
+    def train(self, request: TrialRequest) -> None:
+        self._trained[request.candidate, request.seed] = request.point
+
+    def score(self, request: TrialRequest) -> float | None:
+        candidate, seed, point = request.candidate, request.seed, request.point
+        return float(self._scores[candidate, seed, point - 1]) if self._trained[candidate, seed] >= point else None
+
+    def cost(self, candidate: int, point: int) -> float:  # noqa: ARG002 (all runs are equally long)
+        return point
+
+    def spent(self, candidate: int, seed: int) -> float:
+        return float(self._trained[candidate, seed])
+
+    @property
+    def share(self) -> float:
+        """What was trained, as a share of everything."""
+        return float(self._trained.sum()) / self._scores.size
+
+
+def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, float]:
+    """Race as `rollshape advise` does; return the last decision and the share of the full cost."""
     shapes = zip(table.shapes, table.updates, strict=True)
     candidates = [Features(num_envs, num_steps, updates) for (num_envs, num_steps), updates in shapes]
-
-    def score_of(candidate: int, seed: int, point: int) -> float | None:
-        return known.get((candidate, seed, point))
-
-    num_seeds = scores.shape[1]
-    while (decision := decide(candidates, num_seeds, budget, score_of, points=table.points)).requests:
-        for run in decision.requests:
-            known[run.candidate, run.seed, run.point] = float(scores[run.candidate, run.seed, run.point - 1])
-    return decision
+    runs, total = StoredRuns(scores), budget * scores.size
+    while (decision := decide(candidates, scores.shape[1], total, runs, points=table.points)).requests:
+        for request in decision.requests:
+            runs.train(request)
+    return decision, runs.share
 
 
 def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
     """`rollshape advise`, by the code that it runs."""
-    decision = race_on(table, scores, budget)
+    decision, share = race_on(table, scores, budget)
     best, estimates = decision.best, decision.batches[-1].estimates
     assert best is not None
-    tied = frozenset(i for i in range(len(table.shapes)) if not estimates.is_worse(i, best))
-    return Choice(best, tied, len(decision.runs) * decision.point / scores.size)
+    return Choice(best, frozenset(i for i in range(len(table.shapes)) if not estimates.is_worse(i, best)), share)
 
 
 def simpler_rule(**constants: Any) -> Method:

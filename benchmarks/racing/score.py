@@ -65,14 +65,14 @@ def simpler_rules() -> dict[str, tuple[Method, int]]:
     count = REPLAYS // 5
     variants: dict[str, dict[str, Any]] = {
         "without the prior of 1,024 updates": {"PRIOR_WEIGHT": 0.0},
-        "twice the weight of the prior": {"PRIOR_WEIGHT": 1.0},
+        "twice the weight of the prior": {"PRIOR_WEIGHT": 2 / 3},
         "every shape for itself": {"LENGTH": 0.1},
         "correlation over 2 doublings": {"LENGTH": 2.0},
         "correlation over 4 doublings": {"LENGTH": 4.0},
         "less noise expected": {"NOISE_STD": 0.4},
         "more noise expected": {"NOISE_STD": 0.8},
-        "the highest estimate only": {"OPTIMISM": 0.0},
-        "more optimism": {"OPTIMISM": 1.5},
+        "less optimism": {"OPTIMISM": 0.75},
+        "more optimism": {"OPTIMISM": 2.5},
         "one run at a time": {"TRIALS_PER_BATCH": 1},
         "four runs at a time": {"TRIALS_PER_BATCH": 4},
     }
@@ -188,7 +188,7 @@ def held_out(half: str, budget: float, scale: float = 1.0) -> tuple[float, float
     regrets = []
     for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
         best, rise = int(table.truth.argmax()), table.truth.max() - table.untrained
-        shape = race_on(table, table.scores[:, seeds[:SEEDS]], budget).best
+        shape = race_on(table, table.scores[:, seeds[:SEEDS]], budget)[0].best
         assert shape is not None
         finals = table.scores[:, seeds[SEEDS:], -1].mean(axis=1)
         regrets.append((table.regret(shape), float(finals[best] - finals[shape]) / rise))
@@ -207,7 +207,7 @@ def interval_coverage(half: str, budget: float, scale: float = 1.0) -> dict[str,
     widths: dict[str, list[float]] = {"trained": [], "not trained": []}
     for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
         raced, others = table.scores[:, seeds[:SEEDS]], table.scores[:, seeds[SEEDS:], -1]
-        decision = race_on(table, raced, budget)
+        decision, _ = race_on(table, raced, budget)
         estimates = decision.batches[-1].estimates
         trained = {run.candidate for run in decision.runs}
         noise = student_quantile(estimates.degrees) * NOISE_STD * estimates.scale / np.sqrt(others.shape[1])

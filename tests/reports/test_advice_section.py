@@ -102,7 +102,7 @@ def test_the_grid_of_a_race(tmp_path: Path) -> None:
         ranked(8, 32, "best", 9.0, 2), ranked(32, 8, "tied", 8.0), ranked(8, 8, "dropped", 1.0),
         ranked(8, 128, "tied", 6.0, 0), ranked(32, 32, "dropped", None, 0),
     )  # fmt: skip
-    figure = race_grid("race", Advice(ranking, 4, 1.0, 100, 0.1), "caption")
+    figure = race_grid("race", Advice(ranking, 1.0, 100, 0.1), "caption")
     for text in ("best, 2 runs", "tied, 1 run", "not trained", "failed", ">1 run<"):
         assert text in figure.svg
     assert figure.csv.splitlines()[1:3] == ["8,32,9.0,1.0,best,9.0,2", "32,8,8.0,0.875,tied,8.0,1"]
@@ -114,9 +114,9 @@ def test_shapes_that_were_not_trained_are_not_called_tied() -> None:
         ranked(8, 32, "best", 9.0), ranked(32, 8, "tied", 8.0), ranked(8, 8, "tied", 4.0, 0),
         ranked(32, 32, "dropped", 1.0, 0),
     )  # fmt: skip
-    assert describe_groups(Advice(ranking, 2, 1.0, 100, 0.1)) == [
+    assert describe_groups(Advice(ranking, 1.0, 100, 0.1)) == [
         "Tied: 32×8.",
         "Not trained and not ruled out: 8×8.",
         "Avoid: 32×32.",
     ]
-    assert describe_groups(Advice(ranking[:1], 1, 1.0, 100, 0.1)) == []
+    assert describe_groups(Advice(ranking[:1], 1.0, 100, 0.1)) == []

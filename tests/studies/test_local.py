@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
 import psutil
 import pytest
 
@@ -282,6 +283,7 @@ def test_a_study_that_cannot_be_run_at_all_is_refused_and_leaves_no_folder(tmp_p
 
 
 def test_a_worker_that_keeps_dying_fails_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jax.devices()  # before the flag is set: it is for the workers only
     monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")  # XLA ends the process
     study = study_from_dict({"env": "FrozenLake-v1", "grid": {"num_envs": [8]}, "seeds": 1}, "x")
     happened: list[Event] = []

@@ -38,15 +38,15 @@ class AdviseArgs(Spec, CommonArgs):
         DEFAULT_BUDGET
     )
     seeds: Annotated[int, "seeds per candidate, at most"] = 3
-    objective: Annotated[Objective, "what to compare: return at the budget, return after equal seconds, area"] = (
-        "return"
-    )
+    objective: Annotated[
+        Objective, "what to compare: return after total_timesteps, return after equal seconds, area under the curve"
+    ] = "return"
     vary: Annotated[tuple[Variation, ...], "also race smaller minibatches, or learning rates scaled by √M"] = ()
     to: Annotated[str | None, "dialect of the config to print; `rollshape dialects` lists them"] = None
     out: Annotated[str | None, "folder of the race (default: studies/advise-ENV)"] = None
     engine: Annotated[EngineName, "where the trials run"] = "local"
     address: Annotated[str | None, "ray: address of a cluster, or auto for the running one"] = None
-    jobs: Annotated[int | None, "trials to run in parallel (default: one per core)"] = None
+    jobs: Annotated[int | None, "trials to run in parallel (default: one per core; a race trains two at a time)"] = None
 
 
 OPTIONS = tuple(field.name for field in fields(AdviseArgs) if field.name not in {item.name for item in fields(Spec)})
@@ -127,7 +127,7 @@ def show_recommendation(answer: Recommendation, to: str | None, report: WrittenR
         interval = "–" if item.low is None or item.high is None else f"{item.low:.4g} … {item.high:.4g}"
         table.add_row(
             escape(item.candidate.label),
-            advice.label(item),
+            item.label,
             score,
             interval,
             "–" if item.measured is None else f"{item.measured:.4g}",

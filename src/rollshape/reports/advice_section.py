@@ -114,7 +114,7 @@ def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     rows = [
         (
             item.candidate.label,
-            advice.label(item),
+            item.label,
             format_score(item),
             "–" if item.measured is None else f"{item.measured:.4g}",
             str(item.num_seeds),

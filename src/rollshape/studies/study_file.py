@@ -14,6 +14,7 @@ from rollshape.files import read_text
 from rollshape.geometry.dialects.policies import POLICIES
 from rollshape.geometry.dialects.sources.yamlfile import ConfigFile, parse
 from rollshape.studies.fields import convert_field, field_types
+from rollshape.studies.racing.rule import check_budget
 from rollshape.studies.racing.settings import OBJECTIVES, RaceSettings
 from rollshape.studies.rescaling import MEASURED, rescaled_points
 from rollshape.studies.rules import RULES
@@ -32,6 +33,7 @@ SET_BY_STUDY = {
     "stop_at_return": "Every trial uses its whole budget.",
     "final_episodes": "The final score of every trial has the same number of episodes.",
 }
+SAME_IN_RACE = ("env", "env_kwargs", "total_timesteps")  # otherwise scores or costs could not be compared
 LR_RULES = ("fixed", "sqrt", "linear")
 DEFAULT_SEEDS = 5
 MIN_PROBE_ENVS = 32
@@ -78,7 +80,7 @@ class _StudyReader:
                     self.fail((name,), f"{name} is given here and under fixed", "Give it once.")
                 fixed[name] = self.field(name, values[name], (name,))
         lr_rule, lr_reference = self.lr_scaling()
-        return Study(
+        study = Study(
             name=self.name,
             title=self.text("title") or self.name,
             claim=self.text("claim"),
@@ -93,6 +95,13 @@ class _StudyReader:
             evaluate_every=self.positive_number("evaluate_every"),
             race=self.race(),
         )
+        if study.race is not None:
+            for name in SAME_IN_RACE:
+                if any(name in point for point in study.points):
+                    self.fail(("race",), f"the points of a race have different {name}", f"Give {name} under fixed.")
+            check_budget(study.race.budget, len(study.points), len(study.seeds),
+                         first_part=study.race.objective == "seconds")  # fmt: skip
+        return study
 
     def race(self) -> RaceSettings | None:
         given = self.mapping("race")

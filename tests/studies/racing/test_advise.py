@@ -13,7 +13,7 @@ import pytest
 
 import rollshape
 from rollshape.cli import main
-from rollshape.errors import RequestError
+from rollshape.errors import RequestError, RunError
 from rollshape.studies.racing.advise import new_race, recommend
 from rollshape.studies.racing.race import Race
 from rollshape.studies.racing.settings import RaceSettings
@@ -127,6 +127,34 @@ def test_a_shape_that_fails_is_dropped_and_tried_again_by_the_next_call(race: ro
     again = Race(state.study, race_of_study.settings, state.expansion, state.store)
     again._failures = {last.id: 1}
     assert again._excluded(progress) == {}
+
+
+def test_a_shape_that_diverges_before_its_first_score_is_dropped(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"No shape could be trained: .*diverged"):
+        rollshape.advise(
+            "CartPole-v1", 100_000, shapes=["8x8", "8x16"], budget=0.1, seeds=1, out=tmp_path / "race", jobs=1,
+            learning_rate=1e30, **SMALL,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("race", "varied", "message"),
+    [
+        ({"budget": 0.15}, {"env": ["CartPole-v1", "Acrobot-v1"]}, "points of a race have different env"),
+        ({"budget": 0.15}, {"total_timesteps": [STEPS, 2 * STEPS]}, "points of a race have different total_timesteps"),
+        ({"budget": 0.029}, {}, "is too small"),
+        ({"budget": 0.035, "objective": "seconds"}, {}, "is too small"),
+    ],
+)
+def test_a_study_file_with_a_race_that_makes_no_sense(
+    race: dict[str, Any], varied: dict[str, Any], message: str
+) -> None:
+    fixed = {
+        name: value for name, value in {"env": "CartPole-v1", "total_timesteps": STEPS}.items() if name not in varied
+    }
+    grid = {"num_envs": [4, 8], **varied}
+    with pytest.raises(RequestError, match=message):
+        study_from_dict({"fixed": {"num_steps": 8, **fixed}, "grid": grid, "race": race}, "wrong")
 
 
 def test_a_shape_that_diverges_is_dropped_with_its_reason(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def race_grid(name: str, advice: Advice, caption: str) -> Figure:
             share = None if item.score is None else _position(item.score, min(known), max(known))
             face = "#d9d9d9" if share is None else colors(share)
             axis.add_patch(Rectangle((x - 0.47, y - 0.46), 0.94, 0.92, facecolor=face, lw=0))
-            label = advice.label(item)
+            label = item.label
             if label in OUTLINES:
                 width, dashes = OUTLINES[label]
                 axis.add_patch(

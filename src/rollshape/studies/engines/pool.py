@@ -159,7 +159,7 @@ class _Pool:
     ) -> None:
         self.records, self.start_worker, self.on_event, self.check = records, start_worker, on_event, check
         self.trials, self.events, self.next_trials = TrialQueue(()), EventQueue(), next_trials
-        self.slots = [WorkerSlot() for _ in range(min(count, len(trials)))]
+        self.slots = [WorkerSlot() for _ in range(count)]  # a worker starts with its first trial
         self.deaths, self.failures = Counter[str](), dict[str, int]()
         self._add(trials)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rollshape.errors import RunError
 from rollshape.studies.racing.race import Candidate, Race
-from rollshape.studies.racing.rule import Decision
+from rollshape.studies.racing.rule import POINTS, Decision
 
 Status = Literal["best", "tied", "dropped"]
 
@@ -19,13 +19,18 @@ class Ranked:
 
     candidate: Candidate
     status: Status
-    score: float | None  # None if it diverged or failed, or if no shape has a score
-    low: float | None  # 95 % interval; None if there is one run in all
+    score: float | None  # None if it diverged or failed; without a scale, the mean of its own runs
+    low: float | None  # 95 % interval; None if all runs have the same score
     high: float | None
     measured: float | None  # mean score of its own runs; None if it was not trained
     num_seeds: int
     timesteps: int  # of training per seed
     reason: str  # how it compares with the best, or why it failed
+
+    @property
+    def label(self) -> str:
+        """The status in words: a shape that was not trained is called "not ruled out", not tied."""
+        return "not ruled out" if self.status == "tied" and self.num_seeds == 0 else self.status
 
     def to_dict(self) -> dict[str, Any]:
         plan = self.candidate.plan
@@ -51,8 +56,7 @@ class Advice:
     """What to use, and what it rests on. `share` is of training every candidate with every seed to the end."""
 
     ranking: tuple[Ranked, ...]
-    num_runs: int
-    run_share: float  # of a whole run, that each of these was trained for
+    run_share: float  # of a whole run, that every trained candidate was trained for
     timesteps: int
     share: float
 
@@ -60,9 +64,9 @@ class Advice:
     def best(self) -> Ranked:
         return self.ranking[0]
 
-    def label(self, ranked: Ranked) -> str:
-        """Return the status in words: a shape that was not trained is called "not ruled out", not tied."""
-        return "not ruled out" if ranked.status == "tied" and ranked.num_seeds == 0 else ranked.status
+    @property
+    def num_runs(self) -> int:
+        return sum(ranked.num_seeds for ranked in self.ranking)
 
     def with_status(self, status: Status) -> list[Ranked]:
         return [ranked for ranked in self.ranking if ranked.status == status]
@@ -74,45 +78,53 @@ def advise_from(race: Race) -> Advice:
     best = decision.best
     if best is None:
         reasons = "; ".join(f"{race.candidates[i].label} {reason}" for i, reason in list(excluded.items())[:3])
+        if not reasons:
+            raise RunError("race", "The budget of the race does not pay for a run.", "Use a larger budget.")
         raise RunError("race", f"No shape could be trained: {reasons}.", "Fix the cause; the same command resumes.")
-    mean = decision.batches[-1].estimates.mean
-    order = sorted((i for i in range(len(race.candidates)) if i not in excluded), key=lambda i: (-mean[i], i))
-    ranked = [_rank(race, decision, candidate, best) for candidate in order]
+    standing = decision.batches[-1].estimates.standing
+    others = [i for i in range(len(race.candidates)) if i not in excluded and i != best]
+    ranked = [_rank(race, decision, i, best) for i in (best, *sorted(others, key=lambda i: (-standing[i], i)))]
     status_order = {"best": 0, "tied": 1, "dropped": 2}
     ranked.sort(key=lambda item: status_order[item.status])
     failed = [
         Ranked(race.candidates[i], "dropped", None, None, None, None, 0, 0, reason) for i, reason in excluded.items()
     ]
     spent = race.timesteps()
-    share = spent / max(1, race.full_timesteps())
-    return Advice((*ranked, *failed), len(decision.runs), decision.share, spent, share)
+    return Advice((*ranked, *failed), decision.share, spent, spent / max(1, race.full_timesteps()))
 
 
 def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
     estimates = decision.batches[-1].estimates
-    score, half = float(estimates.mean[candidate]), estimates.half_width(candidate)
     own = [run.score for run in decision.runs if run.candidate == candidate]
+    measured = sum(own) / len(own) if own else None
+    score, half = (
+        (float(estimates.mean[candidate]), estimates.half_width(candidate))
+        if estimates.degrees
+        else (measured, math.nan)
+    )
     status: Status = "best" if candidate == best else "dropped" if estimates.is_worse(candidate, best) else "tied"
     return Ranked(
         race.candidates[candidate],
         status,
         score,
-        None if math.isnan(half) else score - half,
-        None if math.isnan(half) else score + half,
-        sum(own) / len(own) if own else None,
+        None if score is None or math.isnan(half) else score - half,
+        None if score is None or math.isnan(half) else score + half,
+        measured,
         len(own),
-        race.end_of(candidate, decision.point) if own else 0,
+        race.end_of(candidate, round(decision.share * POINTS)) if own else 0,
         "" if candidate == best else _compare(race, decision, candidate, best),
     )
 
 
 def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
-    """Return `3.02 below 8×32; ruled out after 4 of 7 runs`, with what the estimate of a candidate rests on."""
-    mean = decision.batches[-1].estimates.mean
-    difference = float(mean[best] - mean[candidate])
-    words = f"estimated {abs(difference):.4g} {'below' if difference >= 0 else 'above'} {race.candidates[best].label}"
-    trained = any(run.candidate == candidate for run in decision.runs)
-    basis = "" if trained else ", from similar shapes and its number of updates"
+    """Return `estimated 3.02 below 8×32; ruled out after 4 of 7 runs`, with what the estimate rests on."""
+    estimates, leader = decision.batches[-1].estimates, race.candidates[best].label
+    is_trained = any(run.candidate == candidate for run in decision.runs)
+    if estimates.degrees == 0:
+        return f"all runs have the same score as {leader}" if is_trained else "not trained"
+    difference = float(estimates.mean[best] - estimates.mean[candidate])
+    words = f"estimated {abs(difference):.4g} {'below' if difference >= 0 else 'above'} {leader}"
+    basis = "" if is_trained else ", from similar shapes and its number of updates"
     count = _runs_until_ruled_out(decision, candidate, best)
     when = "" if count is None else f"; ruled out after {count} of {len(decision.runs)} runs"
     return words + basis + when

@@ -166,7 +166,7 @@ def new_race(
     chosen = parse_shapes(shapes) if shapes else planned_shapes(spec, max_envs)
     points = candidate_points(spec, chosen, vary)
     check_trainable(spec, points)
-    check_budget(settings.budget, len(points), seeds)
+    check_budget(settings.budget, len(points), seeds, first_part=settings.objective == "seconds")
     return Study(
         name="advise",
         title=f"Which shape for {env} with {total_timesteps:,} timesteps?",

@@ -17,7 +17,7 @@ from rollshape.geometry.plan import Plan
 from rollshape.studies.curves import Curve, learning_curve
 from rollshape.studies.documents import read_run
 from rollshape.studies.metrics import MetricsRow
-from rollshape.studies.racing.rule import POINTS, Decision, TrialRequest, check_budget, decide
+from rollshape.studies.racing.rule import POINTS, Decision, Progress, TrialRequest, decide
 from rollshape.studies.racing.score_model import Features
 from rollshape.studies.racing.scores import score_curve
 from rollshape.studies.racing.settings import RaceSettings
@@ -71,7 +71,6 @@ class Race:
         for trial in expansion.trials:
             groups.setdefault(trial.group, []).append(trial)
         self.candidates = [Candidate(tuple(trials)) for trials in groups.values()]
-        check_budget(settings.budget, len(self.candidates), self.num_seeds)
         self._failures: Mapping[str, int] = {}
         self._curves: dict[str, tuple[int, Curve, list[MetricsRow]]] = {}
 
@@ -89,9 +88,9 @@ class Race:
         return decide(
             [candidate.features for candidate in self.candidates],
             self.num_seeds,
-            self.settings.budget,
-            lambda candidate, seed, point: self._score(progress, candidate, seed, point),
-            {candidate: self._lost_parts(candidate) for candidate in self._excluded(progress)},
+            self.settings.budget * self.full_timesteps(),
+            _KnownTrials(self, progress),
+            self._excluded(progress),
             first_part=self.settings.objective == "seconds",
         )
 
@@ -102,12 +101,11 @@ class Race:
     def timesteps(self) -> int:
         """Return the timesteps that all trials were trained for."""
         progress = self.store.progress()
-        return sum(
-            max(progress[trial.id].result.timesteps, self._logged(trial))
-            for candidate in self.candidates
-            for trial in candidate.trials
-            if trial.id in progress
-        )
+        return sum(self.trained(progress, trial) for candidate in self.candidates for trial in candidate.trials)
+
+    def trained(self, progress: Mapping[str, TrialProgress], trial: Trial) -> int:
+        """Return the timesteps that a trial was trained for."""
+        return max(progress[trial.id].result.timesteps, self._logged(trial)) if trial.id in progress else 0
 
     def full_timesteps(self) -> int:
         """Return the timesteps of training every candidate with every seed to the end."""
@@ -121,17 +119,21 @@ class Race:
         """
         total = max(item.plan.total_timesteps or 0 for item in self.candidates)
         speeds = self._speeds() if self.settings.objective == "seconds" else {}
-        share = point / POINTS * (speeds[candidate] / max(speeds.values()) if speeds else 1.0)
+        share = point / POINTS * (speeds.get(candidate, 1.0) / max(speeds.values()) if speeds else 1.0)
         return _pause_after(self.candidates[candidate].trials[0], math.ceil(total * share), is_whole=share == 1.0)
 
     def _speeds(self) -> dict[int, float]:
-        """Steps per second of every candidate in its first part; empty as long as one of them is not known."""
+        """Steps per second of every candidate in its first part; empty as long as one of them is not known.
+
+        A candidate that failed later keeps its speed: what the others are compared after must not change.
+        """
         excluded, speeds = self.excluded(), {}
         for i, candidate in enumerate(self.candidates):
-            rows = self._read(candidate.trials[0])[1] if i not in excluded else []
-            if i not in excluded and (not rows or not rows[0].sps):
+            rows = self._read(candidate.trials[0])[1]
+            if rows and rows[0].sps:
+                speeds[i] = float(rows[0].sps)
+            elif i not in excluded:
                 return {}
-            speeds[i] = float(rows[0].sps or 1.0) if rows else 1.0
         return speeds
 
     def _to_trial(self, request: TrialRequest) -> Trial:
@@ -140,11 +142,15 @@ class Race:
         is_whole = until >= (candidate.plan.actual_timesteps or 0)
         return replace(candidate.trials[request.seed], until=None if is_whole else until)
 
-    def _score(self, progress: Mapping[str, TrialProgress], candidate: int, seed: int, point: int) -> float | None:
-        trial, end = self.candidates[candidate].trials[seed], self.end_of(candidate, point)
+    def score(self, progress: Mapping[str, TrialProgress], request: TrialRequest) -> float | None:
+        """Return the score of a trial at the end of a part; None if it was not trained so far, or diverged."""
+        trial, end = (
+            self.candidates[request.candidate].trials[request.seed],
+            self.end_of(request.candidate, request.point),
+        )
         known = progress.get(trial.id)
         is_whole = end >= (trial.plan.actual_timesteps or 0)
-        if known is None or not known.result.has_reached(None if is_whole else end):
+        if known is None or known.result.state == "diverged" or not known.result.has_reached(None if is_whole else end):
             return None
         return score_curve(self._read(trial)[0], end, self.settings.objective)
 
@@ -158,11 +164,6 @@ class Race:
                     excluded[i] = f"{known.result.state}: {known.result.reason}"
                     break
         return excluded
-
-    def _lost_parts(self, candidate: int) -> float:
-        """Return the parts of a run that the trials of a candidate were trained for."""
-        trials, whole = self.candidates[candidate].trials, self.candidates[candidate].plan.actual_timesteps or 1
-        return sum(self._logged(trial) for trial in trials) / whole * POINTS
 
     def _logged(self, trial: Trial) -> int:
         rows = self._read(trial)[1]
@@ -180,6 +181,22 @@ class Race:
             curve = learning_curve(rows, "timesteps", trial.plan.gradient_steps_per_update)
             self._curves[trial.id] = size, curve, rows
         return self._curves[trial.id][1:]
+
+
+class _KnownTrials(Progress):
+    """What the rule may know, at one moment; costs are timesteps."""
+
+    def __init__(self, race: Race, progress: Mapping[str, TrialProgress]) -> None:
+        self._race, self._progress = race, progress
+
+    def score(self, request: TrialRequest) -> float | None:
+        return self._race.score(self._progress, request)
+
+    def cost(self, candidate: int, point: int) -> float:
+        return self._race.end_of(candidate, point)
+
+    def spent(self, candidate: int, seed: int) -> float:
+        return self._race.trained(self._progress, self._race.candidates[candidate].trials[seed])
 
 
 def _pause_after(trial: Trial, timesteps: int, is_whole: bool) -> int:

@@ -13,9 +13,9 @@ are shorter. Rules that stop runs early have a higher regret (docs/advise.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rollshape.errors import RequestError
 from rollshape.studies.racing.score_model import Estimates, Features, ScoreModel
@@ -26,8 +26,7 @@ TRIALS_PER_BATCH = 2  # whatever the number of workers, so that the answer does 
 MIN_RUNS = 3  # that the budget should pay for
 MIN_SHARE = 0.1  # of a whole run, below which its score says nothing
 OPTIMISM = 1.5  # standard deviations that are added to an estimate to choose what to train
-
-ScoreOf = Callable[[int, int, int], float | None]  # (candidate, seed, part) → score, None if it is not trained so far
+DIGITS = 9  # to which hopes are compared, so that rounding errors decide nothing
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,19 @@ class ScoredRun(NamedTuple):
     score: float
 
 
+class Progress(Protocol):
+    """What is known of the trials of a race. Costs and budgets are in timesteps, or in any other unit."""
+
+    def score(self, request: TrialRequest) -> float | None:
+        """Return the score of a trial at the end of a part; None if it is not trained so far, or has failed."""
+
+    def cost(self, candidate: int, point: int) -> float:
+        """Return what it costs to train a trial up to the end of a part."""
+
+    def spent(self, candidate: int, seed: int) -> float:
+        """Return what a trial has cost so far."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Runs that were chosen together, and the estimates of all candidates after them."""
@@ -59,7 +71,7 @@ class Batch:
 class Decision:
     """The runs so far, and what to train next; nothing if the race is over."""
 
-    point: int  # part up to which runs are trained
+    share: float  # of a whole run that is trained
     batches: tuple[Batch, ...]
     requests: tuple[TrialRequest, ...]
     failed: frozenset[int] = frozenset()  # candidates that cannot be trained
@@ -69,28 +81,26 @@ class Decision:
         return [run for batch in self.batches for run in batch.runs]
 
     @property
-    def share(self) -> float:
-        """How much of a whole run was trained."""
-        return self.point / POINTS
-
-    @property
     def best(self) -> int | None:
-        """The trained candidate with the highest estimate; None before the first run."""
+        """The trained candidate with the highest estimate; None if there is none."""
         trained = {run.candidate for run in self.runs} - self.failed
         if not trained:
             return None
-        mean = self.batches[-1].estimates.mean
-        return max(sorted(trained), key=lambda candidate: float(mean[candidate]))
+        standing = self.batches[-1].estimates.standing
+        return max(sorted(trained), key=lambda candidate: round(float(standing[candidate]), DIGITS))
 
 
-def check_budget(budget: float, num_candidates: int, num_seeds: int) -> None:
+def check_budget(budget: float, num_candidates: int, num_seeds: int, *, first_part: bool = False) -> None:
     """Refuse a budget that does not pay for a race, or that is more than everything."""
-    least = _fewest_runs(num_candidates, num_seeds) * MIN_SHARE / max(1, num_candidates * num_seeds)
-    if not least - 1e-9 <= budget <= 1:
+    if budget > 1:
+        raise RequestError("number-range", f"budget {budget:g} is more than training everything.", "Use at most 1.")
+    runs = min(MIN_RUNS, num_candidates * num_seeds)
+    least = runs * MIN_SHARE / max(1, num_candidates * num_seeds) + (1 / POINTS / num_seeds if first_part else 0.0)
+    if budget < least - 1e-9:
         raise RequestError(
             "number-range",
-            f"budget {budget:g} is not between {least:.3g} (short runs of three shapes) and 1, as a share of training "
-            f"{num_candidates} candidates with {num_seeds} seeds to the end.",
+            f"budget {budget:g} is too small: the shortest race ({runs} runs of a tenth of total_timesteps) costs "
+            f"{least:.3g} of training all {num_candidates} candidates with {num_seeds} seeds.",
             f"Use for example a budget of {max(DEFAULT_BUDGET, math.ceil(100 * least) / 100):g}.",
         )
 
@@ -99,9 +109,10 @@ def decide(
     candidates: Sequence[Features],
     num_seeds: int,
     budget: float,
-    score_of: ScoreOf,
-    failed: Mapping[int, float] | None = None,
+    progress: Progress,
+    failed: Collection[int] = (),
     points: int = POINTS,
+    *,
     first_part: bool = False,
 ) -> Decision:
     """Return the decision after the scores that are known.
@@ -109,73 +120,82 @@ def decide(
     Args:
         candidates: what distinguishes them.
         num_seeds: seeds per candidate, at most.
-        budget: share of training all candidates with all seeds to the end.
-        score_of: known scores; the rule asks only for what it requested before.
-        failed: candidates that diverged or cannot be trained, and the parts that this has cost.
+        budget: of the whole race, in the unit of `progress.cost`.
+        progress: scores and costs; the rule asks only for scores of what it requested before.
+        failed: candidates of which a trial diverged or cannot be trained.
         points: number of equal parts of a whole run.
         first_part: train the first part of all candidates before anything else, such as to know their speeds.
     """
-    left, lost = budget * len(candidates) * num_seeds * points, failed or {}
+    everyone = range(len(candidates))
     if first_part:
-        left -= len(candidates)
-        first = [i for i in range(len(candidates)) if i not in lost and score_of(i, 0, 1) is None]
-        if first:
-            return Decision(1, (), tuple(TrialRequest(i, 0, 1) for i in first))
-    point = min(points, max(1, int(left / _fewest_runs(len(candidates), num_seeds) + 1e-9)))
-    race = _Race(ScoreModel(candidates), len(candidates), num_seeds, point, left)
+        first = [TrialRequest(i, 0, 1) for i in everyone if i not in failed]
+        if missing := [request for request in first if progress.score(request) is None]:
+            return Decision(1 / points, (), tuple(missing))
+    reserved = sum(progress.cost(i, 1) for i in everyone) if first_part else 0.0
+    point = _run_length([progress.cost(i, points) for i in everyone], num_seeds, budget - reserved, points)
+    race = _Race(candidates, num_seeds, budget, progress, point)
     while requests := race.choose():
-        scores = {request: score_of(request.candidate, request.seed, request.point) for request in requests}
+        scores = {request: progress.score(request) for request in requests}
         unknown = [request for request in requests if scores[request] is None]
-        race.drop({request.candidate: lost[request.candidate] for request in unknown if request.candidate in lost})
-        missing = [request for request in unknown if request.candidate not in lost]
-        if missing:
-            return race.decision(missing)
+        race.dropped |= {request.candidate for request in unknown if request.candidate in failed}
+        if missing := [request for request in unknown if request.candidate not in failed]:
+            break
         race.add([ScoredRun(run.candidate, run.seed, score) for run, score in scores.items() if score is not None])
-    return race.decision([])
+    return Decision(point / points, tuple(race.batches), tuple(missing if requests else ()), frozenset(failed))
+
+
+def _run_length(costs: Sequence[float], num_seeds: int, budget: float, points: int) -> int:
+    """Return the parts to train: all, unless the budget does not pay for three whole runs."""
+    runs = min(MIN_RUNS, len(costs) * num_seeds) * sum(costs) / len(costs)
+    return min(points, max(1, int(points * budget / runs + 1e-9)))
 
 
 class _Race:
-    """A race up to now, as the known scores repeat it."""
+    """A race up to now, repeated from the known scores."""
 
-    def __init__(self, model: ScoreModel, num_candidates: int, num_seeds: int, point: int, left: float) -> None:
-        self.model, self.num_seeds, self.point, self.left = model, num_seeds, point, left
-        self.num_runs = [0] * num_candidates
-        self.failed: set[int] = set()
+    def __init__(
+        self, candidates: Sequence[Features], num_seeds: int, budget: float, progress: Progress, point: int
+    ) -> None:
+        self.model, self.num_seeds, self.progress, self.point = ScoreModel(candidates), num_seeds, progress, point
+        self.num_runs = [0] * len(candidates)
+        self.dropped: set[int] = set()
         self.batches: list[Batch] = []
+        spent = [progress.spent(i, seed) for i in range(len(candidates)) for seed in range(num_seeds)]
+        self._left = budget - sum(spent)
 
     def choose(self) -> list[TrialRequest]:
-        """Return the next runs; none if the budget is spent."""
-        chosen: list[int] = []
-        while len(chosen) < TRIALS_PER_BATCH and self.left + 1e-9 >= (len(chosen) + 1) * self.point:
-            free = [i for i, count in enumerate(self.num_runs)
-                    if count < self.num_seeds and i not in self.failed and i not in chosen]  # fmt: skip
-            if not free:
+        """Return the next runs; none if the budget is spent. Runs that are known cost nothing any more."""
+        chosen: list[TrialRequest] = []
+        left = self._left
+        while len(chosen) < TRIALS_PER_BATCH:
+            taken = [request.candidate for request in chosen]
+            open_ = {request: cost for request, cost in self._affordable(left) if request.candidate not in taken}
+            if not open_:
                 break
-            estimates = self._estimate(chosen)
-            hopes = estimates.mean + OPTIMISM * estimates.std
-            chosen.append(max(free, key=lambda candidate: float(hopes[candidate])))
-        return [TrialRequest(candidate, self.num_runs[candidate], self.point) for candidate in chosen]
-
-    def drop(self, failed: Mapping[int, float]) -> None:
-        """Take out candidates that cannot be trained, each with the parts that this has cost."""
-        self.failed |= set(failed)
-        self.left -= sum(failed.values())
+            estimates = self._estimate(taken)
+            hopes = estimates.standing + OPTIMISM * estimates.unit_std
+            chosen.append(max(open_, key=lambda request: round(float(hopes[request.candidate]), DIGITS)))
+            left -= open_[chosen[-1]]
+        return chosen
 
     def add(self, runs: Sequence[ScoredRun]) -> None:
         """Add runs that were chosen together."""
         for run in runs:
             self.num_runs[run.candidate] += 1
-        self.left -= len(runs) * self.point
         if runs:
             self.batches.append(Batch(tuple(runs), self._estimate(new=runs)))
 
-    def decision(self, requests: Sequence[TrialRequest]) -> Decision:
-        return Decision(self.point, tuple(self.batches), tuple(requests), frozenset(self.failed))
+    def _affordable(self, left: float) -> Iterator[tuple[TrialRequest, float]]:
+        """Yield the next run of every candidate with what is missing to pay for it."""
+        for i, seed in enumerate(self.num_runs):
+            if seed == self.num_seeds or i in self.dropped:
+                continue
+            request = TrialRequest(i, seed, self.point)
+            is_known = self.progress.score(request) is not None
+            cost = 0.0 if is_known else self.progress.cost(i, self.point) - self.progress.spent(i, seed)
+            if cost <= left + 1e-9 or cost <= 0:
+                yield request, cost
 
     def _estimate(self, planned: Sequence[int] = (), new: Sequence[ScoredRun] = ()) -> Estimates:
         runs = [run for batch in self.batches for run in batch.runs]
         return self.model.estimate([(run.candidate, run.score) for run in (*runs, *new)], planned)
-
-
-def _fewest_runs(num_candidates: int, num_seeds: int) -> int:
-    return min(MIN_RUNS, num_candidates * num_seeds)

@@ -2,15 +2,14 @@
 
 A run y of candidate i is modeled as
 
-    y = μ + s (w·hᵢ + gᵢ + eᵢ + σ·ε)
+    y = μ + s (pᵢ + gᵢ + eᵢ + σ·ε)
 
 - g varies smoothly over the shapes: its correlation is exp(−d² / 2ℓ²), where d is the distance in doublings of
-  num_envs and num_steps, and half of that between candidates that also differ in other settings;
+  num_envs and num_steps, and half of this correlation between candidates that also differ in other settings;
 - e is what a candidate has of its own, ε the noise between seeds; all three are independent and normal;
-- h prefers candidates that make about 1,024 updates in the whole run: −(log₂(updates / 1,024) / 2)², at least −4,
-  standardized over the candidates;
+- p is the prior: it prefers candidates that make about 1,024 updates in the whole run;
 - the mean μ has a flat prior, and the scale s is estimated from the runs: with n of them, their covariance K, and P =
-  K⁻¹ − K⁻¹1 (1ᵀK⁻¹1)⁻¹ 1ᵀK⁻¹, it solves (n − 1) s² = (y − s·h)ᵀ P (y − s·h), here with w·h for h.
+  K⁻¹ − K⁻¹1 (1ᵀK⁻¹1)⁻¹ 1ᵀK⁻¹, s² = yᵀPy / (n − 1 + pᵀPp), which is unbiased.
 
 So a run says something about similar shapes, too, and a shape that was lucky once is not taken at its word. The
 constants were chosen on the tuning tasks of benchmarks/advise.py; what they are worth is measured on others
@@ -35,9 +34,10 @@ LENGTH = 3.0  # ℓ, in doublings
 OTHER_SETTINGS = 0.5  # correlation of candidates of one shape that differ in other settings
 OWN_STD = 0.3  # of e, relative to g
 NOISE_STD = 0.6  # σ
-PRIOR_WEIGHT = 0.5  # w
-USUAL_UPDATES, UPDATES_SCALE = 1024, 2.0  # where h is highest, and the doublings after which it has fallen by 1
+PRIOR_WEIGHT = 1 / 3  # of the prior's height
+USUAL_UPDATES, UPDATES_SCALE = 1024, 2.0  # where the height is 0, and the doublings after which it has fallen by 1
 LOWEST_PRIOR = -4.0
+TINY = 1e-9  # spread of scores, relative to their size, below which they are equal
 WORSE_LEVEL = 0.95  # probability of being worse, from which on a candidate is ruled out
 
 
@@ -52,39 +52,44 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimates:
-    """Posterior of the final scores: mean [candidates], covariance [candidates, candidates], scale s.
+    """Posterior of the final scores: mean [candidates], covariance [candidates, candidates].
 
-    With 0 degrees of freedom (at most one run) the scale is unknown: means are only an order, and nothing is ruled out.
+    `standing` is the mean in units of the scale s, up to a constant, and `unit_covariance` the covariance in units of
+    s²: they exist before the scale is known, and also if all scores are equal. Then there are 0 degrees of freedom,
+    means say nothing, and nothing is ruled out.
     """
 
     mean: Floats
-    covariance: Floats
+    standing: Floats
+    unit_covariance: Floats
     scale: float
     degrees: int  # of freedom, of the scale
 
     @property
-    def std(self) -> Floats:
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+    def unit_std(self) -> Floats:
+        return np.sqrt(np.maximum(np.diag(self.unit_covariance), 0.0))
 
     def half_width(self, candidate: int) -> float:
         """Return half of the 95 % interval of a candidate's score, NaN if the scale is unknown."""
-        return student_quantile(self.degrees) * float(self.std[candidate]) if self.degrees else math.nan
+        if self.degrees == 0:
+            return math.nan
+        return student_quantile(self.degrees) * self.scale * float(self.unit_std[candidate])
 
     def is_worse(self, candidate: int, other: int) -> bool:
         """Return whether a candidate is worse than another one with a probability above 95 %."""
         if self.degrees == 0:
             return False
-        v = self.covariance
+        v = self.unit_covariance
         variance = v[candidate, candidate] + v[other, other] - 2 * v[candidate, other]
         limit = student_quantile(self.degrees, WORSE_LEVEL) * math.sqrt(max(float(variance), 0.0))
-        return bool(self.mean[other] - self.mean[candidate] > limit)
+        return bool(self.standing[other] - self.standing[candidate] > limit)
 
 
 class ScoreModel:
     """The prior of a race, which runs turn into estimates."""
 
     def __init__(self, candidates: Sequence[Features]) -> None:
-        self._prior = PRIOR_WEIGHT * update_prior([candidate.num_updates for candidate in candidates])
+        self._prior = update_prior([candidate.num_updates for candidate in candidates])
         self._covariance = _similarity(candidates) + OWN_STD**2 * np.eye(len(candidates))
 
     def estimate(self, runs: Sequence[tuple[int, float]], planned: Sequence[int] = ()) -> Estimates:
@@ -93,21 +98,24 @@ class ScoreModel:
         `planned` are candidates that will be run once more: their scores are not known, so they reduce the uncertainty
         only.
         """
+        index = np.array([run[0] for run in runs], np.int64)
+        after = self._condition(np.append(index, np.array(planned, np.int64)))
         if not runs:
-            covariance = self._condition(np.array(planned, int)).covariance if planned else self._covariance
-            return Estimates(self._prior, covariance, 1.0, 0)
-        index, y = np.array([run[0] for run in runs]), np.array([run[1] for run in runs], np.float64)
+            return Estimates(self._prior, self._prior, after.covariance, 1.0, 0)
+        y, prior = np.array([run[1] for run in runs], np.float64), self._prior[index]
         known = self._condition(index)
-        h = self._prior[index]
-        scale = _scale(y, h, known.precision)
-        residual = y - scale * h
-        mu = float(known.weights @ residual)
-        mean = mu + scale * self._prior + self._covariance[:, index] @ known.inverse @ (residual - mu)
-        after = self._condition(np.append(index, planned).astype(int)) if planned else known
-        return Estimates(mean, scale**2 * after.covariance, scale, len(y) - 1)
+        scale = _scale(y, prior, known.precision)
+        mean = float(known.weights @ y)
+        deviation = (y - mean) / scale if scale else np.zeros_like(y)
+        surprise = deviation - (prior - known.weights @ prior)
+        standing = self._prior + self._covariance[:, index] @ known.inverse @ surprise
+        estimates = mean + scale * (standing - float(known.weights @ prior))
+        return Estimates(estimates, standing, after.covariance, scale, len(y) - 1 if scale else 0)
 
     def _condition(self, index: Ints) -> _Conditional:
         """Condition the process on one run of each of the candidates in `index`; K is the covariance of these runs."""
+        if not len(index):
+            return _Conditional(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0)), self._covariance)
         runs = self._covariance[np.ix_(index, index)] + NOISE_STD**2 * np.eye(len(index))
         inverse = np.asarray(np.linalg.inv(runs), np.float64)
         sums: Floats = inverse.sum(axis=1)  # K⁻¹1
@@ -126,10 +134,9 @@ class _Conditional(NamedTuple):
 
 
 def update_prior(num_updates: Sequence[int]) -> Floats:
-    """Return h: −(log₂(updates / 1,024) / 2)², at least −4, standardized over the candidates."""
+    """Return p: a third of −(log₂(updates / 1,024) / 2)², at least −4/3."""
     doublings = np.log2(np.maximum(np.asarray(num_updates, np.float64), 1.0) / USUAL_UPDATES)
-    height = np.maximum(-((doublings / UPDATES_SCALE) ** 2), LOWEST_PRIOR)
-    result: Floats = (height - height.mean()) / max(float(height.std()), 1e-9)
+    result: Floats = PRIOR_WEIGHT * np.maximum(-((doublings / UPDATES_SCALE) ** 2), LOWEST_PRIOR)
     return result
 
 
@@ -142,12 +149,9 @@ def _similarity(candidates: Sequence[Features]) -> Floats:
     return result
 
 
-def _scale(y: Floats, h: Floats, precision: Floats) -> float:
-    """Return s, the solution of (n − 1) s² = (y − s·h)ᵀ P (y − s·h); 1 for a single run."""
-    if len(y) == 1:
-        return 1.0
-    squared, product = float(y @ precision @ y), float(h @ precision @ y)
-    degrees = len(y) - 1 - float(h @ precision @ h)
-    if degrees <= 0:  # so few runs that differ so much in h say nothing about both
-        return math.sqrt(max(squared, 0.0) / (len(y) - 1))
-    return (math.sqrt(product**2 + max(squared, 0.0) * degrees) - product) / degrees
+def _scale(y: Floats, prior: Floats, precision: Floats) -> float:
+    """Return s, 0 if there is one run or all scores are equal: yᵀPy has the expectation s² (n − 1 + pᵀPp)."""
+    deviation = y - y.mean()
+    if np.abs(deviation).max() <= TINY * np.abs(y).max():
+        return 0.0
+    return math.sqrt(float(deviation @ precision @ deviation) / (len(y) - 1 + float(prior @ precision @ prior)))

@@ -60,11 +60,12 @@ def format_score(ranked: Ranked) -> str:
 def _describe_best(advice: Advice, settings: RaceSettings) -> str:
     best = advice.best
     trained = [item for item in advice.ranking if item is not best and item.num_seeds and item.score is not None]
-    second = max(trained, key=lambda item: item.score or 0.0, default=None)
+    second = max(trained, key=lambda item: float(item.score or 0.0), default=None)
     against = f"; the next is {second.candidate.label} with {format_score(second)}" if second else ""
     uncertainty = "" if best.low is None else " Brackets are 95 % intervals."
     return (
-        f"{best.candidate.label} has the highest estimated {OBJECTIVE_NAMES[settings.objective]}: {format_score(best)}"
+        f"Of the trained shapes, {best.candidate.label} has the highest estimated "
+        f"{OBJECTIVE_NAMES[settings.objective]}: {format_score(best)}"
         f"{against}.{uncertainty}"
     )
 
@@ -73,9 +74,12 @@ def _describe_runs(advice: Advice) -> str:
     """Say what the estimates rest on: which shapes were trained, and how often."""
     trained = sorted((item for item in advice.ranking if item.num_seeds), key=lambda item: -item.num_seeds)
     labels = [item.candidate.label + (f" ({item.num_seeds} seeds)" if item.num_seeds > 1 else "") for item in trained]
-    length = "whole runs" if advice.run_share == 1 else f"runs of {advice.run_share:.0%} of the budget"
-    if advice.run_share < 1:
-        length += ", because --budget does not pay for three whole ones"
+    length = (
+        "whole runs"
+        if advice.run_share == 1
+        else f"runs, each stopped at {advice.run_share:.0%} of total_timesteps because the budget of the race does not "
+        "pay for three whole runs,"
+    )
     return (
         f"The estimates combine {advice.num_runs} {length} with what similar shapes and the number of updates suggest. "
         f"Trained: {', '.join(labels)}."
@@ -83,7 +87,7 @@ def _describe_runs(advice: Advice) -> str:
 
 
 def _describe_failed(advice: Advice) -> list[str]:
-    return [f"{item.candidate.label} {item.reason}." for item in advice.ranking if item.score is None]
+    return [f"{item.candidate.label} {item.reason.rstrip('.')}." for item in advice.ranking if item.score is None]
 
 
 def _describe_causes(advice: Advice) -> list[str]:
@@ -91,7 +95,7 @@ def _describe_causes(advice: Advice) -> list[str]:
     dropped = [item.candidate for item in advice.with_status("dropped") if item.score is not None]
     best, lines = advice.best.candidate, []
     few = [candidate for candidate in dropped if (candidate.plan.num_updates or 0) < FEW_UPDATES]
-    if few and (best.plan.num_updates or 0) >= FEW_UPDATES:
+    if len(few) > 1 and (best.plan.num_updates or 0) >= FEW_UPDATES:
         counts = sorted({candidate.plan.num_updates or 0 for candidate in few})
         lines.append(
             f"With this budget {best.label} makes {best.plan.num_updates:,} updates, {len(few)} of {len(dropped)} "
@@ -99,7 +103,7 @@ def _describe_causes(advice: Advice) -> list[str]:
         )
     weights = {candidate.label: _edge_weight(candidate) for candidate in dropped}
     short = [label for label, weight in weights.items() if weight > NOTABLE_EDGE_WEIGHT]
-    if short and _edge_weight(best) <= NOTABLE_EDGE_WEIGHT:
+    if len(short) > 1 and _edge_weight(best) <= NOTABLE_EDGE_WEIGHT:
         lines.append(
             f"{len(short)} of {len(dropped)} dropped shapes have short windows, in which the critic's value at the "
             f"edge has a mean weight above {NOTABLE_EDGE_WEIGHT:g} ({best.label}: {_edge_weight(best):.2f})."
