@@ -109,6 +109,13 @@ def test_the_grid_of_a_race(tmp_path: Path) -> None:
     (tmp_path / "race.png").write_bytes(figure.png)
 
 
+def test_without_a_scale_a_shape_that_was_not_trained_has_no_score() -> None:
+    ranking = (ranked(8, 32, "best", 0.0), ranked(32, 8, "tied", 0.0), ranked(8, 8, "tied", None, 0))
+    figure = race_grid("race", Advice(ranking, 1.0, 100, 0.1), "caption")
+    assert "not trained" in figure.svg
+    assert "failed" not in figure.svg
+
+
 def test_shapes_that_were_not_trained_are_not_called_tied() -> None:
     ranking = (
         ranked(8, 32, "best", 9.0), ranked(32, 8, "tied", 8.0), ranked(8, 8, "tied", 4.0, 0),

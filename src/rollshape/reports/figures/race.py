@@ -66,7 +66,7 @@ def _position(value: float, low: float, high: float) -> float:
 
 def _cell_lines(item: Ranked, label: str) -> tuple[str, ...]:
     if item.score is None:
-        return ("failed",)
+        return ("failed" if item.status == "dropped" else "not trained",)
     if not item.num_seeds:
         return f"{item.score:.4g}", "not trained"
     runs = "1 run" if item.num_seeds == 1 else f"{item.num_seeds} runs"

@@ -87,7 +87,8 @@ def _describe_runs(advice: Advice) -> str:
 
 
 def _describe_failed(advice: Advice) -> list[str]:
-    return [f"{item.candidate.label} {item.reason.rstrip('.')}." for item in advice.ranking if item.score is None]
+    failed = [item for item in advice.with_status("dropped") if item.score is None]
+    return [f"{item.candidate.label} {item.reason.rstrip('.')}." for item in failed]
 
 
 def _describe_causes(advice: Advice) -> list[str]:
