@@ -31,7 +31,7 @@ def main() -> int:
         return 0
     factor = 16 if args.quick else 4
     by_envs = table("num_envs", [(n, NUM_STEPS) for n in powers(64, MOST_ENVS, factor)])
-    by_steps = table("num_steps", [(NUM_ENVS, t) for t in powers(2, MOST_STEPS, factor)])
+    by_steps = table("num_steps", [(NUM_ENVS, t) for t in sorted({*powers(2, MOST_STEPS, factor), MOST_STEPS})])
     slowest = min(row["sps"] / max(other["sps"] for other in by_envs[: i + 1]) for i, row in enumerate(by_envs))
     compiles = [row["compile_s"] for rows in (by_envs, by_steps) for row in rows]
     memory = [row["peak_mb"] for row in (*by_envs, *by_steps)]

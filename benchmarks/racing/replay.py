@@ -141,7 +141,7 @@ def race_on(table: Table, scores: Floats, budget: float) -> tuple[Decision, floa
 def rollshape_rule(table: Table, scores: Floats, _: np.random.Generator, budget: float) -> Choice:
     """`rollshape advise`, by the code that it runs."""
     decision, share = race_on(table, scores, budget)
-    best, estimates = decision.best, decision.batches[-1].estimates
+    best, estimates = decision.best, decision.rounds[-1].estimates
     assert best is not None
     return Choice(best, frozenset(i for i in range(len(table.shapes)) if not estimates.is_worse(i, best)), share)
 

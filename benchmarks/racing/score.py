@@ -73,8 +73,8 @@ def simpler_rules() -> dict[str, tuple[Method, int]]:
         "more noise expected": {"NOISE_STD": 0.8},
         "less optimism": {"OPTIMISM": 0.75},
         "more optimism": {"OPTIMISM": 2.5},
-        "one run at a time": {"TRIALS_PER_BATCH": 1},
-        "four runs at a time": {"TRIALS_PER_BATCH": 4},
+        "one run at a time": {"TRIALS_PER_ROUND": 1},
+        "four runs at a time": {"TRIALS_PER_ROUND": 4},
     }
     return {
         "rollshape advise": (rollshape_rule, count),
@@ -208,7 +208,7 @@ def interval_coverage(half: str, budget: float, scale: float = 1.0) -> dict[str,
     for table, seeds in with_held_out(half, round(scale * REPLAYS / 5)):
         raced, others = table.scores[:, seeds[:SEEDS]], table.scores[:, seeds[SEEDS:], -1]
         decision, _ = race_on(table, raced, budget)
-        estimates = decision.batches[-1].estimates
+        estimates = decision.rounds[-1].estimates
         trained = {run.candidate for run in decision.runs}
         noise = student_quantile(estimates.degrees) * NOISE_STD * estimates.scale / np.sqrt(others.shape[1])
         for shape in range(len(table.shapes)):

@@ -103,7 +103,7 @@ def test_it_finds_the_best_shape_without_training_most_of_them() -> None:
     assert GRID[decision.best][:2] == (16, 64)
     assert (trained[:, 0] == 0).sum() >= 5
     worst = GRID.index(Features(256, 4, 64))
-    assert decision.batches[-1].estimates.is_worse(worst, decision.best)
+    assert decision.rounds[-1].estimates.is_worse(worst, decision.best)
 
 
 def test_the_whole_budget_trains_everything_to_the_end() -> None:
@@ -125,21 +125,21 @@ def test_a_lucky_run_is_repeated_and_not_taken_at_its_word() -> None:
 
     decision, _ = race(lucky)
     assert [run.candidate for run in decision.runs].count(first) >= 2
-    assert decision.batches[-1].estimates.mean[first] < 75
+    assert decision.rounds[-1].estimates.mean[first] < 75
 
 
 def test_the_next_runs_are_those_that_could_be_the_best() -> None:
     decision, _ = race(peaked)
     runs: list[tuple[int, float]] = []
-    for batch in decision.batches:
-        for i, run in enumerate(batch.runs):
-            planned = [other.candidate for other in batch.runs[:i]]
+    for round_ in decision.rounds:
+        for i, run in enumerate(round_.runs):
+            planned = [other.candidate for other in round_.runs[:i]]
             estimates = ScoreModel(GRID).estimate(runs, planned)
             hopes = estimates.standing + OPTIMISM * estimates.unit_std
             spent = [c for c in range(len(GRID)) if c in planned or [other for other, _ in runs].count(c) == 3]
             hopes[spent] = -np.inf
             assert run.candidate == np.argmax(hopes.round(9))
-        runs += [(run.candidate, run.score) for run in batch.runs]
+        runs += [(run.candidate, run.score) for run in round_.runs]
 
 
 def test_an_answer_does_not_depend_on_the_order_in_which_runs_end() -> None:

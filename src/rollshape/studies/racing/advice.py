@@ -81,7 +81,7 @@ def advise_from(race: Race) -> Advice:
         if not reasons:
             raise RunError("race", "The budget of the race does not pay for a run.", "Use a larger budget.")
         raise RunError("race", f"No shape could be trained: {reasons}.", "Fix the cause; the same command resumes.")
-    standing = decision.batches[-1].estimates.standing
+    standing = decision.rounds[-1].estimates.standing
     others = [i for i in range(len(race.candidates)) if i not in excluded and i != best]
     ranked = [_rank(race, decision, i, best) for i in (best, *sorted(others, key=lambda i: (-standing[i], i)))]
     status_order = {"best": 0, "tied": 1, "dropped": 2}
@@ -94,9 +94,9 @@ def advise_from(race: Race) -> Advice:
 
 
 def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
-    estimates = decision.batches[-1].estimates
-    own = [run.score for run in decision.runs if run.candidate == candidate]
-    measured = sum(own) / len(own) if own else None
+    estimates = decision.rounds[-1].estimates
+    scores = [run.score for run in decision.runs if run.candidate == candidate]
+    measured = sum(scores) / len(scores) if scores else None
     score, half = (
         (float(estimates.mean[candidate]), estimates.half_width(candidate))
         if estimates.degrees
@@ -110,15 +110,15 @@ def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
         None if score is None or math.isnan(half) else score - half,
         None if score is None or math.isnan(half) else score + half,
         measured,
-        len(own),
-        race.end_of(candidate, round(decision.share * POINTS)) if own else 0,
+        len(scores),
+        race.end_of(candidate, round(decision.share * POINTS)) if scores else 0,
         "" if candidate == best else _compare(race, decision, candidate, best),
     )
 
 
 def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
     """Return `estimated 3.02 below 8×32; ruled out after 4 of 7 runs`, with what the estimate rests on."""
-    estimates, leader = decision.batches[-1].estimates, race.candidates[best].label
+    estimates, leader = decision.rounds[-1].estimates, race.candidates[best].label
     is_trained = any(run.candidate == candidate for run in decision.runs)
     if estimates.degrees == 0:
         return f"all runs have the same score as {leader}" if is_trained else "not trained"
@@ -133,9 +133,9 @@ def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
 def _runs_until_ruled_out(decision: Decision, candidate: int, best: int) -> int | None:
     """Return after how many runs a candidate was, and stayed, worse than the best; None if it is not."""
     result, count = None, len(decision.runs)
-    for batch in reversed(decision.batches):
-        if not batch.estimates.is_worse(candidate, best):
+    for round_ in reversed(decision.rounds):
+        if not round_.estimates.is_worse(candidate, best):
             break
         result = count
-        count -= len(batch.runs)
+        count -= len(round_.runs)
     return result

@@ -22,7 +22,7 @@ from rollshape.studies.racing.score_model import Estimates, Features, ScoreModel
 from rollshape.studies.racing.settings import DEFAULT_BUDGET
 
 POINTS = 20  # equal parts of a whole run; it is evaluated after each
-TRIALS_PER_BATCH = 2  # whatever the number of workers, so that the answer does not depend on it
+TRIALS_PER_ROUND = 2  # whatever the number of workers, so that the answer does not depend on it
 MIN_RUNS = 3  # that the budget should pay for
 MIN_SHARE = 0.1  # of a whole run, below which its score says nothing
 OPTIMISM = 1.5  # standard deviations that are added to an estimate to choose what to train
@@ -60,7 +60,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Batch:
+class Round:
     """Runs that were chosen together, and the estimates of all candidates after them."""
 
     runs: tuple[ScoredRun, ...]
@@ -72,13 +72,13 @@ class Decision:
     """The runs so far, and what to train next; nothing if the race is over."""
 
     share: float  # of a whole run that is trained
-    batches: tuple[Batch, ...]
+    rounds: tuple[Round, ...]
     requests: tuple[TrialRequest, ...]
     failed: frozenset[int] = frozenset()  # candidates that cannot be trained
 
     @property
     def runs(self) -> list[ScoredRun]:
-        return [run for batch in self.batches for run in batch.runs]
+        return [run for round_ in self.rounds for run in round_.runs]
 
     @property
     def best(self) -> int | None:
@@ -86,7 +86,7 @@ class Decision:
         trained = {run.candidate for run in self.runs} - self.failed
         if not trained:
             return None
-        standing = self.batches[-1].estimates.standing
+        standing = self.rounds[-1].estimates.standing
         return max(sorted(trained), key=lambda candidate: round(float(standing[candidate]), DIGITS))
 
 
@@ -141,7 +141,7 @@ def decide(
         if missing := [request for request in unknown if request.candidate not in failed]:
             break
         race.add([ScoredRun(run.candidate, run.seed, score) for run, score in scores.items() if score is not None])
-    return Decision(point / points, tuple(race.batches), tuple(missing if requests else ()), frozenset(failed))
+    return Decision(point / points, tuple(race.rounds), tuple(missing if requests else ()), frozenset(failed))
 
 
 def _run_length(costs: Sequence[float], num_seeds: int, budget: float, points: int) -> int:
@@ -159,7 +159,7 @@ class _Race:
         self.model, self.num_seeds, self.progress, self.point = ScoreModel(candidates), num_seeds, progress, point
         self.num_runs = [0] * len(candidates)
         self.dropped: set[int] = set()
-        self.batches: list[Batch] = []
+        self.rounds: list[Round] = []
         spent = [progress.spent(i, seed) for i in range(len(candidates)) for seed in range(num_seeds)]
         self._left = budget - sum(spent)
 
@@ -167,7 +167,7 @@ class _Race:
         """Return the next runs; none if the budget is spent. Runs that are known cost nothing any more."""
         chosen: list[TrialRequest] = []
         left = self._left
-        while len(chosen) < TRIALS_PER_BATCH:
+        while len(chosen) < TRIALS_PER_ROUND:
             taken = [request.candidate for request in chosen]
             open_ = {request: cost for request, cost in self._affordable(left) if request.candidate not in taken}
             if not open_:
@@ -183,7 +183,7 @@ class _Race:
         for run in runs:
             self.num_runs[run.candidate] += 1
         if runs:
-            self.batches.append(Batch(tuple(runs), self._estimate(new=runs)))
+            self.rounds.append(Round(tuple(runs), self._estimate(new=runs)))
 
     def _affordable(self, left: float) -> Iterator[tuple[TrialRequest, float]]:
         """Yield the next run of every candidate with what is missing to pay for it."""
@@ -197,5 +197,5 @@ class _Race:
                 yield request, cost
 
     def _estimate(self, planned: Sequence[int] = (), new: Sequence[ScoredRun] = ()) -> Estimates:
-        runs = [run for batch in self.batches for run in batch.runs]
+        runs = [run for round_ in self.rounds for run in round_.runs]
         return self.model.estimate([(run.candidate, run.score) for run in (*runs, *new)], planned)
