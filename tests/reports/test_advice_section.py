@@ -14,7 +14,7 @@ from rollshape.reports.advice_section import recommend_in_sentences, recommended
 from rollshape.reports.figures.race import race_grid
 from rollshape.studies.racing.advice import Advice, Ranked
 from rollshape.studies.racing.race import Candidate
-from rollshape.studies.racing.why import describe_groups
+from rollshape.studies.racing.why import describe_groups, join_labels
 from rollshape.studies.recommendation import choose_group, train_command
 from rollshape.studies.trials import Trial
 from rollshape.training.spec import Spec
@@ -127,3 +127,8 @@ def test_shapes_that_were_not_trained_are_not_called_tied() -> None:
         "Avoid: 32×32.",
     ]
     assert describe_groups(Advice(ranking[:1], 1.0, 100, 0.1)) == []
+
+
+def test_labels_with_commas_are_separated_by_semicolons() -> None:
+    assert join_labels(["8×16", "16×8"]) == "8×16, 16×8"
+    assert join_labels(["8×16", "16×8, learning_rate 0.001"]) == "8×16; 16×8, learning_rate 0.001"

@@ -222,6 +222,13 @@ def test_few_candidates_get_shorter_runs() -> None:
     decision, _ = race(peaked, candidates=GRID[:4])  # 1.8 whole runs
     assert decision.share * POINTS == int(0.15 * 12 * POINTS / 3)
     assert len(decision.runs) == 3
+
+    class Coarse(Known):
+        def cost(self, candidate: int, point: int) -> float:  # noqa: ARG002
+            return 4 * math.ceil(point / 4)  # trials pause only there
+
+    coarse, _ = race(peaked, num_seeds=1, budget=0.35, candidates=GRID[:2], known=Coarse(peaked, 2, 1))
+    assert (coarse.share, len(coarse.runs)) == (0.2, 2), "a longer part would leave nothing for the second run"
     pair, _ = race(peaked, num_seeds=1, budget=0.5, candidates=GRID[:2])
     assert (pair.share, len(pair.runs)) == (0.5, 2)
 

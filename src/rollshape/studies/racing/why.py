@@ -33,8 +33,13 @@ def list_labels(ranked: Sequence[Ranked]) -> str:
     """Return `16×32, 64×32 and 3 others`."""
     labels = [item.candidate.label for item in ranked]
     if len(labels) <= MOST_LABELS:
-        return ", ".join(labels)
-    return f"{', '.join(labels[: MOST_LABELS - 1])} and {len(labels) - MOST_LABELS + 1} others"
+        return join_labels(labels)
+    return f"{join_labels(labels[: MOST_LABELS - 1])} and {len(labels) - MOST_LABELS + 1} others"
+
+
+def join_labels(labels: Sequence[str]) -> str:
+    """Return labels in one line; those of candidates with further settings have commas of their own."""
+    return ("; " if any("," in label for label in labels) else ", ").join(labels)
 
 
 def describe_groups(advice: Advice) -> list[str]:
@@ -74,15 +79,16 @@ def _describe_runs(advice: Advice) -> str:
     """Say what the estimates rest on: which shapes were trained, and how often."""
     trained = sorted((item for item in advice.ranking if item.num_seeds), key=lambda item: -item.num_seeds)
     labels = [item.candidate.label + (f" ({item.num_seeds} seeds)" if item.num_seeds > 1 else "") for item in trained]
+    runs = "run" if advice.num_runs == 1 else "runs"
     length = (
-        "whole runs"
+        f"whole {runs}"
         if advice.run_share == 1
-        else f"runs, each stopped at {advice.run_share:.0%} of total_timesteps because the budget of the race does not "
-        "pay for three whole runs,"
+        else f"{runs}, each stopped at {advice.run_share:.0%} of total_timesteps because the budget of the race does "
+        "not pay for whole ones,"
     )
     return (
         f"The estimates combine {advice.num_runs} {length} with what similar shapes and the number of updates suggest. "
-        f"Trained: {', '.join(labels)}."
+        f"Trained: {join_labels(labels)}."
     )
 
 
