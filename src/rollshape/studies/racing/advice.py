@@ -77,7 +77,9 @@ def advise_from(race: Race) -> Advice:
     decision, excluded = race.decision(), race.excluded()
     best = decision.best
     if best is None:
-        reasons = "; ".join(f"{race.candidates[i].label} {reason}" for i, reason in list(excluded.items())[:3])
+        reasons = "; ".join(
+            f"{race.candidates[i].label} {reason.rstrip('.')}" for i, reason in list(excluded.items())[:3]
+        )
         if not reasons:
             raise RunError("race", "The budget of the race does not pay for a run.", "Use a larger budget.")
         raise RunError("race", f"No shape could be trained: {reasons}.", "Fix the cause; the same command resumes.")

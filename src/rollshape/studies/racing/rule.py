@@ -132,11 +132,7 @@ def decide(
         if missing := [request for request in first if progress.score(request) is None]:
             return Decision(1 / points, (), tuple(missing))
     reserved = sum(progress.cost(i, 1) for i in everyone) if first_part else 0.0
-    runs_per_candidate = min(MIN_RUNS, len(candidates) * num_seeds) / len(candidates)
-    affordable = [point for point in range(1, points + 1)
-                  if runs_per_candidate * sum(progress.cost(i, point) for i in everyone) <= budget - reserved + 1e-9
-                  ]  # fmt: skip
-    point = max(affordable, default=1)
+    point = _run_length(progress, len(candidates), num_seeds, budget - reserved, points)
     race = _Race(candidates, num_seeds, budget, progress, point)
     while requests := race.choose():
         scores = {request: progress.score(request) for request in requests}
@@ -146,6 +142,16 @@ def decide(
             break
         race.add([ScoredRun(run.candidate, run.seed, score) for run, score in scores.items() if score is not None])
     return Decision(point / points, tuple(race.rounds), tuple(missing if requests else ()), frozenset(failed))
+
+
+def _run_length(progress: Progress, num_candidates: int, num_seeds: int, budget: float, points: int) -> int:
+    """Return the parts to train: all, unless the budget does not pay for three whole runs."""
+    num_runs = min(MIN_RUNS, num_candidates * num_seeds)
+    for point in range(points, 1, -1):
+        mean_cost = sum(progress.cost(i, point) for i in range(num_candidates)) / num_candidates
+        if num_runs * mean_cost <= budget + 1e-9:
+            return point
+    return 1
 
 
 class _Race:
