@@ -1,11 +1,11 @@
 """Evidence for `rollshape advise`: full studies of many shapes, and racing rules that are replayed on them.
 
-`collect` runs every shape with every seed to the end (about 70 core-minutes; it can be stopped and resumed) and writes
+`collect` runs every shape with every seed to the end (some core-hours; it can be stopped and resumed) and writes
 the learning curves to benchmarks/data/advise, one file per task. A task that has data gets the seeds that it lacks, and
 one of the stored seeds is run again to check that it reproduces. Everything else reads only these files.
-`score` replays the rule of `rollshape advise` beside other rules, Optuna (`pip install optuna`) and fixed choices, and
-writes benchmarks/data/advise-HALF.json; docs/advise.md has the results. `simplify` replays what is left of the rule
-without one of its parts, `budgets` the rule with more seeds and larger budgets.
+`score` replays the rule of `rollshape advise` beside other rules, Optuna (`pip install optuna`; its GP sampler needs
+torch) and fixed choices, and writes benchmarks/data/advise-HALF.json; docs/advise.md has the results. `simplify`
+replays the rule without one of its parts, `budgets` the rule with more seeds and larger budgets.
 Run: .venv/bin/python benchmarks/advise.py collect|score|simplify|budgets
 """
 

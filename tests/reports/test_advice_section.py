@@ -1,7 +1,7 @@
 """Recommendations in reports: which groups are tied with the best, and the grid of a race."""
 
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +105,8 @@ def test_the_grid_of_a_race(tmp_path: Path) -> None:
     figure = race_grid("race", Advice(ranking, 1.0, 100, 0.1), "caption")
     for text in ("best, 2 runs", "tied, 1 run", "not trained", "failed", ">1 run<"):
         assert text in figure.svg
+    out = replace(ranking[2], ruled_out_after=6)
+    assert "out after 6 runs" in race_grid("race", Advice((*ranking[:2], out), 1.0, 100, 0.1), "caption").svg
     assert figure.csv.splitlines()[1:3] == ["8,32,9.0,1.0,best,9.0,2", "32,8,8.0,0.875,tied,8.0,1"]
     (tmp_path / "race.png").write_bytes(figure.png)
 

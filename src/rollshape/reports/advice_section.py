@@ -109,7 +109,8 @@ def _race_blocks(data: ReportData, race: Race, advice: Advice) -> list[Block]:
     caption = (
         f"Every cell is a shape, colored by its estimated {objective}; brighter is better. Thick outline: best, thin "
         "outline: tied, dashed outline: not trained and not ruled out. Below the estimate: how many runs were "
-        f"trained with this shape; the estimates of the others follow from similar shapes. {data.command}"
+        f"trained with this shape; the estimates of the others follow from similar shapes. “Out” says after "
+        f"how many runs of the race a shape was ruled out; the table says by how much. {data.command}"
     )
     rows = [
         (

@@ -67,6 +67,8 @@ def _position(value: float, low: float, high: float) -> float:
 def _cell_lines(item: Ranked, label: str) -> tuple[str, ...]:
     if item.score is None:
         return ("failed" if item.status == "dropped" else "not trained",)
+    if item.ruled_out_after is not None:
+        return f"{item.score:.4g}", f"out after {item.ruled_out_after} runs"
     if not item.num_seeds:
         return f"{item.score:.4g}", "not trained"
     runs = "1 run" if item.num_seeds == 1 else f"{item.num_seeds} runs"

@@ -26,6 +26,7 @@ class Ranked:
     num_seeds: int
     timesteps: int  # of training per seed
     reason: str  # how it compares with the best, or why it failed
+    ruled_out_after: int | None = None  # runs of the race, after which it was worse than the best; None if it is not
 
     @property
     def label(self) -> str:
@@ -104,7 +105,8 @@ def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
         if estimates.degrees
         else (measured, math.nan)
     )
-    status: Status = "best" if candidate == best else "dropped" if estimates.is_worse(candidate, best) else "tied"
+    ruled_out_after = None if candidate == best else _runs_until_ruled_out(decision, candidate, best)
+    status: Status = "best" if candidate == best else "tied" if ruled_out_after is None else "dropped"
     return Ranked(
         race.candidates[candidate],
         status,
@@ -114,11 +116,12 @@ def _rank(race: Race, decision: Decision, candidate: int, best: int) -> Ranked:
         measured,
         len(scores),
         race.end_of(candidate, round(decision.share * POINTS)) if scores else 0,
-        "" if candidate == best else _compare(race, decision, candidate, best),
+        "" if candidate == best else _compare(race, decision, candidate, best, ruled_out_after),
+        ruled_out_after,
     )
 
 
-def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
+def _compare(race: Race, decision: Decision, candidate: int, best: int, ruled_out_after: int | None) -> str:
     """Return `estimated 3.02 below 8×32; ruled out after 4 of 7 runs`, with what the estimate rests on."""
     estimates, leader = decision.rounds[-1].estimates, race.candidates[best].label
     is_trained = any(run.candidate == candidate for run in decision.runs)
@@ -127,8 +130,7 @@ def _compare(race: Race, decision: Decision, candidate: int, best: int) -> str:
     difference = float(estimates.mean[best] - estimates.mean[candidate])
     words = f"estimated {abs(difference):.4g} {'below' if difference >= 0 else 'above'} {leader}"
     basis = "" if is_trained else ", from similar shapes and its number of updates"
-    count = _runs_until_ruled_out(decision, candidate, best)
-    when = "" if count is None else f"; ruled out after {count} of {len(decision.runs)} runs"
+    when = "" if ruled_out_after is None else f"; ruled out after {ruled_out_after} of {len(decision.runs)} runs"
     return words + basis + when
 
 

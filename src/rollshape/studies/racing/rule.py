@@ -133,15 +133,15 @@ def decide(
             return Decision(1 / points, (), tuple(missing))
     reserved = sum(progress.cost(i, 1) for i in everyone) if first_part else 0.0
     point = _run_length(progress, len(candidates), num_seeds, budget - reserved, points)
-    race = _Race(candidates, num_seeds, budget, progress, point)
+    race, share, gone = _Race(candidates, num_seeds, budget, progress, point), point / points, frozenset(failed)
     while requests := race.choose():
         scores = {request: progress.score(request) for request in requests}
         unknown = [request for request in requests if scores[request] is None]
         race.dropped |= {request.candidate for request in unknown if request.candidate in failed}
         if missing := [request for request in unknown if request.candidate not in failed]:
-            break
+            return Decision(share, tuple(race.rounds), tuple(missing), gone)
         race.add([ScoredRun(run.candidate, run.seed, score) for run, score in scores.items() if score is not None])
-    return Decision(point / points, tuple(race.rounds), tuple(missing if requests else ()), frozenset(failed))
+    return Decision(share, tuple(race.rounds), (), gone)
 
 
 def _run_length(progress: Progress, num_candidates: int, num_seeds: int, budget: float, points: int) -> int:
