@@ -64,6 +64,7 @@ def our_rates(algo: str, repeats: int) -> list[float]:
     import jax
 
     from rollshape.algorithms.replay import store
+    from rollshape.compiler_options import training_options
     from rollshape.training.setup import new_driver, plan_run
     from rollshape.training.spec import Spec
 
@@ -75,7 +76,7 @@ def our_rates(algo: str, repeats: int) -> list[float]:
         episodes, rollout = collect(state)
         learner = state.learner._replace(buffer=append(state.learner.buffer, rollout))
         state = state._replace(episodes=episodes, learner=learner, update=state.update + 1)
-    train = jax.jit(driver.algorithm.train)
+    train = jax.jit(driver.algorithm.train, compiler_options=training_options())
     agent, optimizers, buffer = state.learner.agent, state.learner.optimizers, state.learner.buffer
     rates = []
     for i in range(repeats + 1):

@@ -59,9 +59,9 @@ def test_every_shard_has_the_network_its_moments_and_its_gradient() -> None:
     assert memory_of(**wide, num_shards=1, microbatch_size=2048, target_kl=0.1).gradient_bytes == 5 * network
 
 
-def test_activations_are_those_of_a_microbatch_and_the_gradient_of_one_layer() -> None:
+def test_activations_are_those_of_a_microbatch_with_gradient_and_transposed_input_of_one_layer() -> None:
     memory = memory_of(**CARTPOLE, hidden_sizes=(32, 64), num_shards=1, microbatch_size=128)
-    assert memory.activation_bytes == 4 * 128 * (2 * (32 + 64) + 3 + 2 * 64)
+    assert memory.activation_bytes == 4 * 128 * (2 * (32 + 64) + 3 + 2 * (2 * 64))
     assert memory.minibatch_bytes == 2 * 2048 * (16 + 4 + 16)  # gathered, and cut into microbatches
     whole = memory_of(**CARTPOLE, num_shards=1, microbatch_size=2048)
     assert whole.minibatch_bytes == 2048 * (16 + 4 + 16)
@@ -75,7 +75,9 @@ def test_collecting_copies_the_rollout_unless_learning_needs_more() -> None:
     assert ppo.rollout_bytes == size * sample
     assert ppo.copy_bytes + learning == size * (sample + 8)  # and a key for every step of an environment
     full = memory_of(**large, algo="a2c")
-    assert full.copy_bytes == size * 8  # advantages and returns
+    learning = full.minibatch_bytes + full.gradient_bytes + full.activation_bytes
+    assert full.minibatch_bytes == size * 36  # cut into microbatches, not gathered
+    assert full.copy_bytes + learning == size * (sample + 8)
     normalized = memory_of(**large, num_minibatches=64, normalize_observations=True)
     assert normalized.rollout_bytes == size * (sample + 16)
     host = memory_of(**large, num_minibatches=64, host_envs=True)

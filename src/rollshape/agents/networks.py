@@ -16,6 +16,7 @@ from jax import Array
 
 from rollshape.agents.activations import ACTIVATIONS, Activation, ActivationName, tanh
 from rollshape.agents.arrays import namespace
+from rollshape.agents.products import multiply
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.geometry.network import picture_layers
 
@@ -29,7 +30,7 @@ class Dense(eqx.Module):
     bias: Array
 
     def __call__(self, x: Array) -> Array:
-        return x @ self.weight + self.bias
+        return multiply(x, self.weight) + self.bias
 
 
 def new_dense(key: Array, inputs: int, outputs: int, gain: float) -> Dense:
@@ -49,9 +50,9 @@ class Tower(eqx.Module):
 def apply_layers(layers: Sequence[tuple[Array, Array]], activation: Activation, x: Array) -> Array:
     """Apply the (W, b) of each layer, with the activation between layers."""
     for weight, bias in layers[:-1]:
-        x = activation(x @ weight + bias)
+        x = activation(multiply(x, weight) + bias)
     weight, bias = layers[-1]
-    return x @ weight + bias
+    return multiply(x, weight) + bias
 
 
 def new_tower(key: Array, sizes: tuple[int, ...], head_gain: float) -> Tower:
@@ -144,11 +145,11 @@ class TwinTowers(eqx.Module):
         """[M, in] → (the actor's outputs [M, …], the critic's [M, 1])."""
         if not self.weights:
             return self.actor_head(x), self.critic_head(x)
-        both = x @ self.weights[0]
+        both = multiply(x, self.weights[0])
         width = self.biases[0].shape[1]
         h = self.activation(jnp.stack([both[:, :width], both[:, width:]]) + self.biases[0][:, None])
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = self.activation(jnp.einsum("bmi,bio->bmo", h, weight) + bias[:, None])
+            h = self.activation(multiply(h, weight) + bias[:, None])
         return self.actor_head(h[0]), self.critic_head(h[1])
 
 

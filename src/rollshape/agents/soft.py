@@ -19,6 +19,7 @@ from jax import Array
 
 from rollshape.agents.distributions import Categorical, SquashedGaussian
 from rollshape.agents.networks import IMAGE_AXES, ImageEncoder
+from rollshape.agents.products import multiply
 from rollshape.envs.spaces import Action, Continuous, Discrete, Observation
 from rollshape.errors import RequestError
 
@@ -72,9 +73,9 @@ class Network(eqx.Module):
 
     def head(self, x: Array) -> Array:
         """Features and what stands extra_inputs them, [M, in] → [copies, M, outputs]."""
-        h = jnp.einsum("mi,cio->cmo", x, self.weights[0]) + self.biases[0]
+        h = multiply(jnp.broadcast_to(x, (len(self.weights[0]), *x.shape)), self.weights[0]) + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = jnp.einsum("cmi,cio->cmo", jax.nn.relu(h), weight) + bias
+            h = multiply(jax.nn.relu(h), weight) + bias
         return h
 
     def __call__(self, observations: Array, *extra_inputs: Array) -> Array:

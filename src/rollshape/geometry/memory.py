@@ -110,10 +110,11 @@ def on_policy_memory(request: Request, num_envs: int, rollout_size: int, minibat
     row = (normalized or observation) + action_bytes(request) + 4 * FLOAT  # log π, V, advantage, return
     network = shards * FLOAT * size.parameters
     learning = {
-        "minibatch_bytes": (1 + is_split) * minibatch_size * row,  # as gathered, and cut into microbatches
+        # As gathered, and cut into microbatches.
+        "minibatch_bytes": (RULES[request.algo].uses_minibatches + is_split) * minibatch_size * row,
         "gradient_bytes": network * _gradient_vectors(request, is_shared=is_split or shards > 1),
-        # Of the forward pass, and the gradient of one layer.
-        "activation_bytes": FLOAT * shards * microbatch * (size.activations + size.widest),
+        # Of the forward pass; the gradient of one layer, and the layer's input transposed.
+        "activation_bytes": FLOAT * shards * microbatch * (size.activations + 2 * size.widest),
     }
     learning_bytes = 2 * FLOAT * rollout_size + sum(learning.values())
     if request.host_envs:  # a copy for the compiled program, which then evaluates the network on all of it

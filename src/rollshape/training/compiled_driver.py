@@ -14,6 +14,7 @@ from jax import Array
 
 from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import REPLICATED
+from rollshape.compiler_options import training_options
 from rollshape.envs.functional import Episode, FunctionalEnv, start
 from rollshape.geometry.plan import Plan
 from rollshape.training.driver import STATE_SPEC, Driver, RunState, Times, UpdateKeys, UpdateMetrics
@@ -34,7 +35,9 @@ class CompiledDriver(Driver):
 
     def __init__(self, spec: Spec, plan: Plan, env: FunctionalEnv, interval: int = 1, network: Any = None) -> None:
         super().__init__(spec, plan, env, interval, network)
-        self._collect_alone: Any = jax.jit(lambda state: _touch(self.collect(state)[1]))
+        self._collect_alone: Any = jax.jit(
+            lambda state: _touch(self.collect(state)[1]), compiler_options=training_options()
+        )
         self._rows: _Rows | None = None
         self._collect_seconds = 0.0
         self._updates_until_timing = 0
@@ -56,7 +59,9 @@ class CompiledDriver(Driver):
         arguments = (state, np.int32(0), np.bool_(True))
 
         def compile_program() -> _Program:
-            program = jax.jit(self.run, donate_argnums=0).lower(*arguments).compile()
+            program = (
+                jax.jit(self.run, donate_argnums=0, compiler_options=training_options()).lower(*arguments).compile()
+            )
             assert self._rows is not None  # lowering has traced `run`
             return _Program(program, self._rows)
 

@@ -20,10 +20,10 @@ from rollshape.agents.policy import Policy
 from rollshape.algorithms.base import Info, Rollout, State
 from rollshape.algorithms.parallel import BY_ENV, REPLICATED
 from rollshape.algorithms.registry import new_algorithm
+from rollshape.compiler_options import quick_options
 from rollshape.envs.functional import FunctionalEnv
 from rollshape.envs.host import HostEnv, Snapshot
 from rollshape.geometry.plan import Plan
-from rollshape.quick_jit import quick_options
 from rollshape.training.distributed import from_first
 from rollshape.training.evaluate import OnScore, Score
 from rollshape.training.monitor import GradientSignals, measure_signals, no_signals, plan_sampling

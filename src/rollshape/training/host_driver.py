@@ -17,6 +17,7 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import normalize_obs
 from rollshape.algorithms.base import Rollout
 from rollshape.algorithms.parallel import BY_ENV, REPLICATED, TIME_MAJOR
+from rollshape.compiler_options import training_options
 from rollshape.envs.access import EnvAccess
 from rollshape.envs.host import HostEnv, HostStep, Snapshot, Values, stagger_host
 from rollshape.envs.registry import make_host
@@ -64,6 +65,7 @@ class HostDriver(Driver):
         self._learn: Any = jax.jit(
             self.parallel.shard_map(self._train, (STATE_SPEC, *self._specs), (STATE_SPEC, REPLICATED)),
             donate_argnums=0,
+            compiler_options=training_options(),
         )
         self._is_reset = False  # the environments have been reset
         self._lost_episodes = False  # a resume could not restore the running episodes
