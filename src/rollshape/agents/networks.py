@@ -110,10 +110,10 @@ def patches(x: Array, kernel: int, stride: int) -> Array:
 
 
 class TwinTowers(eqx.Module):
-    """Actor and critic side by side: two towers over one input whose hidden layers share a matrix product each.
+    """Actor and critic side by side: two towers over one input whose layers share a matrix product each.
 
-    At 128 samples that takes two thirds of the time of separate products. `weights[0]` is [in, 2·width], the others
-    [2, width, next width]; index 0 is the actor's.
+    At 128 samples that takes two thirds of the time of separate products. Hidden weights are [2, in, out]; index 0 is
+    the actor's.
     """
 
     weights: tuple[Array, ...]
@@ -125,32 +125,28 @@ class TwinTowers(eqx.Module):
     def __init__(self, actor: Tower, critic: Tower, activation: Activation = tanh) -> None:
         self.activation = activation
         *pairs, (self.actor_head, self.critic_head) = zip(actor.layers, critic.layers, strict=True)
-        self.weights = tuple(
-            jnp.concatenate([a.weight, c.weight], axis=1) if i == 0 else jnp.stack([a.weight, c.weight])
-            for i, (a, c) in enumerate(pairs)
-        )
+        self.weights = tuple(jnp.stack([a.weight, c.weight]) for a, c in pairs)
         self.biases = tuple(jnp.stack([a.bias, c.bias]) for a, c in pairs)
 
     def tower(self, index: int) -> Tower:
         """The actor (0) or the critic (1) by itself."""
-        head = self.critic_head if index else self.actor_head
-        hidden = []
-        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            width = bias.shape[1]
-            half = weight[:, index * width : (index + 1) * width] if i == 0 else weight[index]
-            hidden.append(Dense(half, bias[index]))
-        return Tower((*hidden, head), self.activation)
+        hidden = (Dense(weight[index], bias[index]) for weight, bias in zip(self.weights, self.biases, strict=True))
+        return Tower((*hidden, self.critic_head if index else self.actor_head), self.activation)
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """[M, in] → (the actor's outputs [M, …], the critic's [M, 1])."""
         if not self.weights:
             return self.actor_head(x), self.critic_head(x)
-        both = multiply(x, self.weights[0])
-        width = self.biases[0].shape[1]
-        h = self.activation(jnp.stack([both[:, :width], both[:, width:]]) + self.biases[0][:, None])
-        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+        h = jnp.broadcast_to(x, (2, *x.shape))
+        for weight, bias in zip(self.weights, self.biases, strict=True):
             h = self.activation(multiply(h, weight) + bias[:, None])
-        return self.actor_head(h[0]), self.critic_head(h[1])
+        outputs = multiply(h, self._head_weights())
+        return outputs[0] + self.actor_head.bias, outputs[1, :, :1] + self.critic_head.bias
+
+    def _head_weights(self) -> Array:
+        """Return the weights of both heads, [2, in, outputs], the critic's with columns of zeros."""
+        actor, critic = self.actor_head.weight, self.critic_head.weight
+        return jnp.stack([actor, jnp.pad(critic, ((0, 0), (0, actor.shape[1] - 1)))])
 
 
 class ActorCritic(eqx.Module):
