@@ -1,6 +1,6 @@
 """Processes: what child processes import, and how signals interrupt a command.
 
-Child processes do not import modules from the current directory, where anybody may have put an `optax.py`.
+Child processes do not import modules from the current directory, where anybody may have put an `equinox.py`.
 """
 
 from __future__ import annotations

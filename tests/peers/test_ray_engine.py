@@ -103,7 +103,7 @@ gymnasium.register("SlowLake-v0", SlowLake, max_episode_steps=20)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a study of a slow environment, and with modules that must not be run."""
-    for name in ("optax", "ray", "rollshape"):
+    for name in ("equinox", "ray", "rollshape"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / name)!r} + '.ran', 'w')\nraise ImportError\n")
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs" / "lakes.py").write_text(LAKES)

@@ -353,7 +353,7 @@ def run_in(folder: Path, env: str, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_workers_do_not_run_modules_of_the_current_directory(tmp_path: Path) -> None:
-    for name in ("optax", "json", "runpy", "rollshape"):
+    for name in ("equinox", "json", "runpy", "rollshape"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / name)!r} + '.ran', 'w')\nraise ImportError\n")
     outcome = run_in(tmp_path, "FrozenLake-v1")
     assert list(tmp_path.glob("*.ran")) == []

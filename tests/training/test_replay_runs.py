@@ -64,7 +64,7 @@ def test_a_run_makes_the_gradient_steps_that_were_planned(unbroken: TrainedRun) 
     assert sum(row["gradient_steps"] for row in unbroken.metrics) == plan.gradient_steps
     _, state = open_run(unbroken.path)
     made = state.learner.optimizers
-    counts = [made.actor[0].count, made.critics[0].count, made.temperature[0].count, made.reward[0].count]
+    counts = [made.actor.steps, made.critics.steps, made.temperature.steps, made.reward.steps]
     assert counts == [plan.gradient_steps] * 4
     assert int(state.learner.buffer.written.sum()) == 800 + 4  # every step, and where four episodes ended
 

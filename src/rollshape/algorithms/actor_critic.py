@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from rollshape.agents.activations import ActivationName
@@ -18,6 +17,7 @@ from rollshape.agents.networks import ActorCritic
 from rollshape.agents.normalizer import Moments, standardize
 from rollshape.agents.policy import Act, Policy
 from rollshape.agents.returns import gae, next_values
+from rollshape.algorithms.adam import Adam, AdamState, clip_factor
 from rollshape.algorithms.base import Algorithm, Rollout, State, flatten_steps
 from rollshape.algorithms.parallel import FlatParameters, Parallel, choose_layout, reserve_devices
 from rollshape.algorithms.settings import CommonSettings
@@ -78,9 +78,7 @@ class ActorCriticAlgorithm(Algorithm):
         )  # fmt: skip
         self._network = network
         self.gae_lambda = spec.gae_lambda
-        clip = optax.identity() if spec.max_grad_norm is None else optax.clip_by_global_norm(spec.max_grad_norm)
-        # The gradient step applies the learning rate.
-        self.optimizer = optax.chain(clip, optax.scale_by_adam(*self.adam_betas, eps=1e-5))
+        self.optimizer = Adam(self.adam_betas, eps=1e-5)
 
     def new_network(self, key: Array) -> Any:
         """Return the network to train: the built-in one, or the caller's."""
@@ -121,11 +119,12 @@ class ActorCriticAlgorithm(Algorithm):
         return jnp.asarray(self.spec.learning_rate * left, jnp.float32)
 
     def adam_step(
-        self, parameters: FlatParameters, optimizer: Any, gradient: Array, rate: Array
-    ) -> tuple[FlatParameters, Any]:
+        self, parameters: FlatParameters, optimizer: AdamState, gradient: Array, rate: Array
+    ) -> tuple[FlatParameters, AdamState]:
         """Return parameters and optimizer state after one step of Adam on the clipped gradient."""
-        direction, optimizer = self.optimizer.update(gradient, optimizer)
-        return parameters.replace(parameters.vector - rate * direction), optimizer
+        scale = clip_factor(gradient_norm(gradient), self.spec.max_grad_norm)
+        vector, optimizer = self.optimizer.step(parameters.vector, optimizer, gradient, rate, scale)
+        return parameters.replace(vector), optimizer
 
     def explained_variance(self, rollout: Rollout, returns: Array) -> Array:
         """Return 1 − Var(R − V)/Var(R), NaN where the returns do not vary."""

@@ -195,8 +195,8 @@ class Parallel:
 
         size = parameters.vector.size
         summed = self.sum(_over_microbatches(sums, samples, self.layout.microbatch_size))
-        count = jnp.maximum(summed[-1], 1.0)
-        return summed[:size] / count, structure[0](*(summed[size:-1] / count))
+        share = 1.0 / jnp.maximum(summed[-1], 1.0)
+        return summed[:size] * share, structure[0](*(summed[size:-1] * share))
 
     def shard_map(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Callable[..., Any]:
         """Run the function on every device, its arguments and results laid out by PartitionSpecs."""

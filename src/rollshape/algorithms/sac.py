@@ -15,12 +15,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from rollshape.agents import soft
 from rollshape.agents.normalizer import Moments
 from rollshape.agents.policy import Act, Policy
+from rollshape.algorithms.adam import Adam, AdamState
 from rollshape.algorithms.base import Algorithm, Rollout, mean_of
 from rollshape.algorithms.parallel import Layout, Parallel
 from rollshape.algorithms.replay import (
@@ -115,7 +115,7 @@ class SAC(Algorithm):
         self.distribution: soft.SoftDistribution = soft.soft_distribution_for(action)
         self.parallel = Parallel(Layout(1, plan.minibatch_size))
         self.warm_up = self.sizes.learning_starts // plan.rollout_size  # iterations that only collect
-        self.optimizer = optax.adam(spec.learning_rate)
+        self.optimizer = Adam()
 
     def init(self, key: Array) -> SACState:
         hidden, start = self.spec.hidden_sizes, self.optimizer.init
@@ -222,9 +222,8 @@ class SAC(Algorithm):
         agent = soft.SoftAgent(actor, critics, averaged, log_temperature, agent.reward, agent.action)
         return agent, Optimizers(actor_state, critic_state, temperature_state, optimizers.reward), info
 
-    def adam_step(self, parameters: Any, state: Any, gradient: Any) -> tuple[Any, Any]:
-        change, state = self.optimizer.update(gradient, state)
-        return optax.apply_updates(parameters, change), state
+    def adam_step(self, parameters: Any, state: AdamState, gradient: Any) -> tuple[Any, AdamState]:
+        return self.optimizer.step(parameters, state, gradient, self.spec.learning_rate)
 
     def mean_info(self, infos: Any) -> Any:
         """Means over the gradient steps of an iteration."""

@@ -25,7 +25,7 @@ from rollshape.training.spec import Spec
 from rollshape.training.trainer import Trainer
 from rollshape.typed import check_types
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnax", "brax", "mujoco-mjx", "playground")
+PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "gymnax", "brax", "mujoco-mjx", "playground")
 LOCK = ".lock"  # held by the process that trains here
 NEW_DIRECTORY = "Train again in another directory."
 

@@ -180,7 +180,7 @@ def remove_study(arena: Arena, rng: random.Random) -> Finding:
 @kind("hostilefolder", 4)
 def hostile_folder(arena: Arena, rng: random.Random) -> Finding:
     """Modules in the current folder have the names of ours: nothing may run them."""
-    reference, name = arena.study(), rng.choice(["optax", "jax", "json", "rollshape", "equinox", "numpy"])
+    reference, name = arena.study(), rng.choice(["jax", "json", "rollshape", "equinox", "numpy"])
     with arena.scratch() as folder:
         marker = folder / "was-run"
         (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise SystemExit(3)\n")

@@ -110,7 +110,7 @@ def import_path() -> list[str]:
 
 
 def extend_import_path(folders: Sequence[str]) -> None:
-    """Import from these folders what is not installed: an environment, but no `optax.py` of the current directory.
+    """Import from these folders what is not installed: an environment, but no `equinox.py` of the current directory.
 
     A worker starts without the current directory on its path (`-P`), and these folders come last.
     """
