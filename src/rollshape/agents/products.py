@@ -42,11 +42,11 @@ def _backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array, Array
 _multiply.defvjp(_forward, _backward)
 
 
-def weight_gradient(x: Array, gradient: Array) -> Array:
+def weight_gradient(x: Array, gradient: Array, precision: jax.lax.Precision | None = None) -> Array:
     """Return xᵀ·g of x [..., M, in] and g [..., M, out]."""
     if gradient.shape[-1] < x.shape[-1]:
-        return _transpose(_barrier(jnp.matmul(_barrier(_transpose(gradient)), x)))
-    return jnp.matmul(_barrier(_transpose(x)), gradient)
+        return _transpose(_barrier(jnp.matmul(_barrier(_transpose(gradient)), x, precision=precision)))
+    return jnp.matmul(_barrier(_transpose(x)), gradient, precision=precision)
 
 
 def _transpose(x: Array) -> Array:

@@ -21,6 +21,7 @@ from rollshape.gradients.gram import (
     Traces,
     einsum,
     layer_gram,
+    outer_products,
     prefers_products,
     reshape_traces,
 )
@@ -138,7 +139,8 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
         within = (window[:, :, None] == window[:, None])[:, None]  # [K, 1, block, block]
         factors = jnp.pad(weights[:, np.array(served)], ((0, 0), (0, 0), (0, whole * block - steps)))
         factors = factors.reshape(envs, len(served), whole, block)
-        sums_of_squares = (grams * within * factors[..., None] * factors[..., None, :]).sum((2, 3, 4))
+        products_with = einsum("nkwts,nkwt->nkws", grams * within, factors)  # XLA's sums would not be vectorized
+        sums_of_squares = einsum("nkws,nkws->nk", products_with, factors)
         squares |= {k: sums_of_squares[:, i] for i, k in enumerate(served)}
     for group in _groups([t for k, t in enumerate(lengths) if k not in squares]):
         chosen = [k for k, t in enumerate(lengths) if t in group]
@@ -146,7 +148,8 @@ def _layer(trace: Trace, lengths: tuple[int, ...], weights: Array) -> tuple[list
         for i, k in enumerate(chosen):
             num_windows, per_window = steps // lengths[k], lengths[k] // group[0]
             in_windows = parts[:, : num_windows * per_window, i].reshape(envs, num_windows, per_window, -1).sum(2)
-            squares[k], sums[k] = (in_windows**2).sum((1, 2)), in_windows.sum(1)
+            squares[k] = einsum("nwp,nwp->n", in_windows, in_windows)
+            sums[k] = in_windows.sum(1)
     rest = [k for k in range(count) if k not in sums]
     sums |= zip(rest, jnp.moveaxis(_sums(trace, weights[:, np.array(rest)]), 1, 0), strict=True)
     return [squares[k] for k in range(len(lengths))], [sums[k] for k in range(count)]
@@ -176,9 +179,9 @@ def _sums(trace: Trace, weights: Array) -> Array:
     factors = jnp.repeat(jnp.swapaxes(weights, 1, 2), trace.positions, 1)[..., None]
     if inputs.shape[-1] < width:
         scaled = (factors * inputs[:, :, None]).reshape(envs, terms, count * inputs.shape[-1])
-        return einsum("nxi,nxo->nio", scaled, errors).reshape(envs, count, trace.size)
+        return outer_products(scaled, errors).reshape(envs, count, trace.size)
     scaled = (factors * errors[:, :, None]).reshape(envs, terms, count * width)
-    outer = einsum("nxi,nxo->nio", inputs, scaled).reshape(envs, inputs.shape[-1], count, width)
+    outer = outer_products(inputs, scaled).reshape(envs, inputs.shape[-1], count, width)
     return jnp.swapaxes(outer, 1, 2).reshape(envs, count, trace.size)
 
 

@@ -145,7 +145,7 @@ def _join(groups: list[list[Stream]], num_envs: int, num_steps: int, length: int
     return Stream(*map(concatenate, Stream._fields))
 
 
-@partial(quick_jit, jit=eqx.filter_jit)
+@partial(quick_jit, jit=eqx.filter_jit, is_long=True)
 def _collect_chunk(env: FunctionalEnv, policy: Policy, episodes: Episode, key: Array) -> tuple[Episode, Stream]:
     """Collect the next CHUNK_STEPS steps."""
     policy_key, env_key = jax.random.split(key)

@@ -79,7 +79,7 @@ def _value_scores(policy: Policy, observation: Array, _: Array) -> tuple[Trace, 
     return value_scores(policy.network, observation)
 
 
-@partial(quick_jit, jit=eqx.filter_jit)
+@partial(quick_jit, jit=eqx.filter_jit, is_long=True)
 def _reduce(
     scores: Scores, function: Callable[..., Any], policy: Policy, observation: Array, action: Array, args: Any
 ) -> Any:
