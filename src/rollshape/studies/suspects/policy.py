@@ -54,8 +54,10 @@ def _better_runs_at(update: int, scores: Floats, others: Sequence[RunRecord]) ->
     """Return the median score, at an update, of clearly better runs with at least 1.5 times as many updates."""
     values: list[float] = []
     for other in others:
+        if not other.rows or other.rows[-1].update < 1.5 * update:
+            continue
         theirs = read_scores(other.rows)
-        if min(scores.size, theirs.size) < 2 or other.rows[-1].update < 1.5 * update:
+        if min(scores.size, theirs.size) < 2:
             continue
         is_better = theirs[-2:].mean() - scores[-2:].mean() > 3 * max(_noise(scores), _noise(theirs))
         later = [row.score for row in other.rows if row.update >= update]
