@@ -25,7 +25,7 @@ from rollshape.training.spec import Spec
 from rollshape.training.stagger import stagger_episodes
 from rollshape.training.streams import stream_key
 
-TIMING_PERIOD = 16  # updates after which one collection is repeated to time it
+TIMING_PERIOD = 64  # updates after which one collection is repeated to time it
 
 
 class CompiledDriver(Driver):
