@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pytest
 
 from rollshape.errors import RequestError, RunError
 from rollshape.training import checkpoint
+from rollshape.training.compiled_driver import CompiledDriver
+from rollshape.training.driver import RunState
 from rollshape.training.reproduce import first_difference, reproduce
 from rollshape.training.run import TrainedRun, train
 from rollshape.training.rundir import RunDirectory
@@ -43,6 +46,26 @@ def assert_identical(first: Path, second: Path) -> None:
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return train(out=tmp_path_factory.mktemp("runs") / "unbroken", **SMALL)
+
+
+def test_training_goes_on_in_the_memory_of_the_state_that_was_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved: list[weakref.ref[np.ndarray]] = []
+    save, advance = checkpoint.save, CompiledDriver.advance
+
+    def recording_save(folder: Path, update: int, state: RunState, *rest: Any) -> Path:
+        saved.extend(weakref.ref(leaf) for leaf in jax.tree.leaves(state) if leaf.size > 1)
+        return save(folder, update, state, *rest)
+
+    def checked_advance(driver: CompiledDriver, state: RunState, count: int) -> Any:
+        assert all(reference() is None for reference in saved)
+        return advance(driver, state, count)
+
+    monkeypatch.setattr(checkpoint, "save", recording_save)
+    monkeypatch.setattr(CompiledDriver, "advance", checked_advance)
+    train(out=tmp_path / "run", **SMALL)
+    assert saved
 
 
 def test_a_run_directory(unbroken: TrainedRun) -> None:

@@ -22,7 +22,7 @@ from rollshape.geometry.request import Request
 
 FLOAT = 4
 SCORE_ENVS = 16  # host environments that a score creates, in addition to those of the training
-MONITOR_VECTORS = 9  # of the size of the network: the actor's gradients of 8 groups, twice, for --monitor-gradients
+MONITOR_VECTORS = 13  # of the size of the network: the actor's gradients of 8 groups, three times
 
 # JAX on a CPU. The compiler's part is on top of the program's, and grows with the length of what it compiles.
 PROGRAM_BYTES = 330_000_000  # Python, JAX and the compiled programs

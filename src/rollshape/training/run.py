@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from rollshape.algorithms.base import mean_of
+from rollshape.checksums import Extent
 from rollshape.envs.access import TIMEOUT, EnvAccess
 from rollshape.envs.failures import EnvironmentAbandoned
 from rollshape.envs.objects import env_id
@@ -140,7 +141,7 @@ def train(
             state, notes = restore(directory, document, driver)
         state = driver.share(state)
         if kept and int(state.update) == 0:
-            checkpoint.save(directory.checkpoints, 0, driver.parallel.fetch(state), driver.snapshot())
+            _save_checkpoint(directory, driver, state)
         for note in notes:
             (on_note or _warn)(note)
         access.on_exit = partial(_record_failure, directory)  # a call that cannot be interrupted ends the process
@@ -241,8 +242,7 @@ def _train_to_end(
         is_solved, reached = reaches(row["eval_return"], spec.stop_at_return), update + count
         is_over, is_stopped = is_solved or reached >= pause, in_any_process(stop.is_requested)
         if is_over or is_stopped or reached in kept or reached // every > update // every:
-            stored = driver.parallel.fetch(state)
-            checkpoint.save(directory.checkpoints, reached, stored, driver.snapshot(), directory.metrics.sync())
+            _save_checkpoint(directory, driver, state, directory.metrics.sync())
             checkpoint.prune(directory.checkpoints, NEWEST_CHECKPOINTS, kept)
         if is_stopped and not is_over:
             return state, "interrupted", busy
@@ -251,6 +251,14 @@ def _train_to_end(
     if kept:
         checkpoint.prune(directory.checkpoints, 1, kept)
     return state, "done", busy
+
+
+def _save_checkpoint(
+    directory: RunDirectory, driver: Driver, state: RunState, metrics: Extent = checkpoint.NO_METRICS
+) -> None:
+    """Save the state. What is fetched must not outlive this: while it does, the next update copies the state."""
+    fetched = driver.parallel.fetch(state)
+    checkpoint.save(directory.checkpoints, int(state.update), fetched, driver.snapshot(), metrics)
 
 
 def _environment_not_finite(driver: Driver, timesteps: int) -> RunError:
