@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from rollshape.algorithms.parallel import Layout, choose_layout
+from rollshape.algorithms.parallel import REPLICATED, Layout, Parallel, choose_layout
 from rollshape.envs.spaces import Observation
 from rollshape.errors import RequestError
 from rollshape.training.setup import new_driver, plan_run
@@ -98,6 +99,13 @@ def test_the_number_of_cores_changes_no_bit() -> None:
         )
         found.add(made.stdout)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("fetch", [jnp.asarray, np.asarray])
+def test_every_shard_has_memory_of_its_own(fetch: Callable[[Any], Any]) -> None:
+    placed = Parallel(Layout(2, 8)).place(fetch(jnp.arange(4096.0)), REPLICATED)
+    assert len({shard.data.unsafe_buffer_pointer() for shard in placed.addressable_shards}) == 2
+    assert all((np.asarray(shard.data) == np.arange(4096.0)).all() for shard in placed.addressable_shards)
 
 
 def test_a_shard_too_many_for_this_jax_is_told() -> None:

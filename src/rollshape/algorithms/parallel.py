@@ -204,11 +204,11 @@ class Parallel:
 
     def place(self, tree: Any, specs: Any) -> Any:
         """Move a tree to the devices that compute it."""
+        shardings = self._shardings(specs)
         if jax.process_count() > 1:
             tree = self.fetch(tree)
-        elif self.num_shards > 1:  # through NumPy: a device compiles a program for every shape that it slices
-            tree = jax.device_get(tree)
-        shardings = self._shardings(specs)
+        elif self.num_shards > 1:
+            tree = jax.tree.map(lambda sharding, part: jax.tree.map(partial(_movable, sharding), part), shardings, tree)
         if jax.process_count() == 1:
             return jax.device_put(tree, shardings)
         return jax.tree.map(lambda sharding, part: jax.tree.map(partial(_place_local, sharding), part), shardings, tree)
@@ -259,6 +259,17 @@ def _shard_devices(count: int) -> list[jax.Device]:
             f"Set JAX_NUM_CPU_DEVICES={per_process} before Python starts, or num_shards={processes * fewest}.",
         )
     return [device for of_process in local for device in of_process[:per_process]]
+
+
+def _movable(sharding: NamedSharding, x: Any) -> Any:
+    """Return what JAX can move to several devices without compiling a program and without sharing its memory.
+
+    A device compiles a program for every shape that it slices, and devices share an array of NumPy's, so that the first
+    update could not reuse its memory.
+    """
+    if not sharding.is_fully_replicated:
+        return jax.device_get(x)
+    return x if isinstance(x, Array) else jax.device_put(x, may_alias=False)
 
 
 def _place_local(sharding: NamedSharding, x: Any) -> Array:
