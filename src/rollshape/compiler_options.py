@@ -26,7 +26,7 @@ def quick_options(*, is_long: bool = False) -> dict[str, Any] | None:
     """Return the options of a program that takes longer to compile than to run.
 
     LLVM's full optimization and XLA's fusion emitters take half to two thirds of the compile time. Without the emitters
-    small kernels take about twice as long, so programs with loops of thousands of steps (`is_long`) keep them.
+    small kernels take about twice as long, so programs that run for seconds in total (`is_long`) keep them.
     """
     if jax.default_backend() != "cpu":
         return None
