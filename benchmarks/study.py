@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,28 @@ def study(name: str, out: Path, cache: Path) -> float:
     return time.perf_counter() - began
 
 
+def core_seconds(folder: Path) -> dict[str, float]:
+    """What the trials spent their time on, from the journal and the runs. One seed of a shape is probed."""
+    times: dict[str, dict[str, float]] = {}
+    for event in map(json.loads, (folder / "journal.jsonl").read_text().splitlines()):
+        if "trial" in event:
+            times.setdefault(event["trial"], {})[event["event"]] = event["time"]
+    parts = {"training": 0.0, "compiling": 0.0, "scores and files": 0.0, "probes": 0.0}
+    others: dict[str, dict[str, float]] = {}  # by shape and trial: neither training nor compiling
+    for trial, at in times.items():
+        summary = json.loads((folder / "trials" / trial / "run.json").read_text())["summary"]
+        training, compiling = summary["timesteps"] / summary["sps"], summary["compile_s"]
+        parts["training"] += training
+        parts["compiling"] += compiling
+        others.setdefault(trial.split("-")[0], {})[trial] = at["end"] - at["begin"] - training - compiling
+    for of_shape in others.values():
+        usual = statistics.median(of_shape.values())
+        parts["scores and files"] += usual * len(of_shape)
+        probed = [other for trial, other in of_shape.items() if (folder / "probes" / trial).exists()]
+        parts["probes"] += sum(probed) - usual * len(probed)
+    return parts
+
+
 def sb3_rate(plan: Mapping[str, Any], env: str, threads: int) -> float:
     """Steps per second of one process after its first rollout."""
     sizes = (plan[name] for name in ("num_envs", "num_steps", "minibatch_size", "num_epochs"))
@@ -63,11 +86,14 @@ def main(name: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         seconds = study(name, Path(folder) / "study", Path(folder) / "cache")
         runs = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("study/trials/*/run.json"))]
+        parts = core_seconds(Path(folder) / "study")
     bare = sum(run["summary"]["timesteps"] / run["summary"]["sps"] for run in runs)
     steps = sum(run["summary"]["timesteps"] for run in runs)
     ratio = seconds * cores / bare
     print(f"{name}: {len(runs)} trials, {steps:,} steps in {seconds:.0f} s on {cores} cores; their bare training "
-          f"{bare:.0f} core-seconds: {ratio:.2f} × (bar {DEARER:g})", flush=True)  # fmt: skip
+          f"{bare:.0f} core-seconds: {ratio:.2f} × (bar {DEARER:g})")  # fmt: skip
+    parts["the rest"] = seconds * cores - sum(parts.values())  # start, report, waiting for the last trial
+    print("  " + ", ".join(f"{name} {part / seconds / cores:.0%}" for name, part in parts.items()), flush=True)
     if not PEERS.exists():
         return 0 if ratio <= DEARER else 1
     shapes = {(run["plan"]["num_envs"], run["plan"]["num_steps"]): run for run in runs}

@@ -34,7 +34,7 @@ def check_types(value: Any, hint: Any, where: str = "") -> None:
     """
     if hint is Any:
         return
-    origin, arguments = get_origin(hint) or hint, get_args(hint)
+    origin, arguments = _parts(hint)
     if origin in (Union, types.UnionType):
         _check_union(value, arguments, where)
     elif origin is Literal:
@@ -52,6 +52,11 @@ def check_types(value: Any, hint: Any, where: str = "") -> None:
         _check_typed_dict(value, origin, where)
     else:
         _check_container(value, origin, arguments, where)
+
+
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint) or hint, get_args(hint)
 
 
 @cache

@@ -206,12 +206,10 @@ class Parallel:
         """Move a tree to the devices that compute it."""
         shardings = self._shardings(specs)
         if jax.process_count() > 1:
-            tree = self.fetch(tree)
-        elif self.num_shards > 1:
-            tree = jax.tree.map(lambda sharding, part: jax.tree.map(partial(_movable, sharding), part), shardings, tree)
-        if jax.process_count() == 1:
-            return jax.device_put(tree, shardings)
-        return jax.tree.map(lambda sharding, part: jax.tree.map(partial(_place_local, sharding), part), shardings, tree)
+            return _map_parts(_place_local, shardings, self.fetch(tree))
+        if self.num_shards > 1:
+            tree = _map_parts(_ready_to_place, shardings, tree)
+        return jax.device_put(tree, shardings)
 
     def fetch(self, tree: Any) -> Any:
         """Return a tree as NumPy arrays, complete in every process; all processes must call this together."""
@@ -228,10 +226,10 @@ class Parallel:
 
         abstract: Any = jax.ShapeDtypeStruct
 
-        def describe_part(sharding: NamedSharding, part: Any) -> Any:
-            return jax.tree.map(lambda x: abstract(x.shape, x.dtype, sharding=sharding), part)
+        def describe_array(sharding: NamedSharding, x: Any) -> Any:
+            return abstract(x.shape, x.dtype, sharding=sharding)
 
-        return jax.tree.map(describe_part, self._shardings(specs), tree)
+        return _map_parts(describe_array, self._shardings(specs), tree)
 
     def _shardings(self, specs: Any) -> Any:
         return jax.tree.map(
@@ -261,11 +259,16 @@ def _shard_devices(count: int) -> list[jax.Device]:
     return [device for of_process in local for device in of_process[:per_process]]
 
 
-def _movable(sharding: NamedSharding, x: Any) -> Any:
-    """Return what JAX can move to several devices without compiling a program and without sharing its memory.
+def _map_parts(function: Callable[[NamedSharding, Any], Any], shardings: Any, tree: Any) -> Any:
+    """Return a tree of function(sharding, array); one sharding stands for all arrays of its part of the tree."""
+    return jax.tree.map(lambda sharding, part: jax.tree.map(partial(function, sharding), part), shardings, tree)
 
-    A device compiles a program for every shape that it slices, and devices share an array of NumPy's, so that the first
-    update could not reuse its memory.
+
+def _ready_to_place(sharding: NamedSharding, x: Any) -> Any:
+    """Return an array that can be placed without compiling a program, each device getting memory of its own.
+
+    JAX compiles a program for every shape that it slices, so what is split comes from NumPy. CPU devices would share a
+    NumPy array that is not split, and the first update could not reuse its memory.
     """
     if not sharding.is_fully_replicated:
         return jax.device_get(x)

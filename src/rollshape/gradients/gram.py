@@ -23,7 +23,7 @@ SHORT = 32  # number of terms up to which their products are faster than a sum o
 
 _PRECISION = jax.lax.Precision.HIGHEST  # an accelerator's default keeps three digits
 einsum = partial(jnp.einsum, precision=_PRECISION)
-outer_products = partial(weight_gradient, precision=_PRECISION)  # Σ a ⊗ δ of a [..., S, in] and δ [..., S, out]
+sum_outer_products = partial(weight_gradient, precision=_PRECISION)  # Σ a ⊗ δ of a [..., S, in] and δ [..., S, out]
 
 
 class Trace(eqx.Module):
@@ -148,7 +148,7 @@ def mean_gradient(traces: Traces) -> tuple[LayerGradient, ...]:
         inputs, errors = _flat(trace.inputs), _flat(trace.errors)
         steps = inputs.shape[0] // trace.positions
         bias = errors.sum(0) if trace.bias else jnp.zeros(errors.shape[1])
-        return LayerGradient(outer_products(inputs, errors) / steps, bias / steps)
+        return LayerGradient(sum_outer_products(inputs, errors) / steps, bias / steps)
 
     return tuple(layer(trace) for trace in traces)
 
@@ -197,7 +197,7 @@ def layer_gram(left: Trace, right: Trace) -> Array:
 def sum_outer(trace: Trace) -> Array:
     """Return Σ a ⊗ δ over all leading axes, flattened, followed by Σ δ if there is a bias."""
     inputs, errors = _flat(trace.inputs), _flat(trace.errors)
-    weight = outer_products(inputs, errors).reshape(-1)
+    weight = sum_outer_products(inputs, errors).reshape(-1)
     return jnp.concatenate([weight, errors.sum(0)]) if trace.bias else weight
 
 

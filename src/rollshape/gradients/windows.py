@@ -21,9 +21,9 @@ from rollshape.gradients.gram import (
     Traces,
     einsum,
     layer_gram,
-    outer_products,
     prefers_products,
     reshape_traces,
+    sum_outer_products,
 )
 from rollshape.gradients.intervals import Floats, estimate_squared_norm
 from rollshape.quick_jit import quick_jit
@@ -179,9 +179,9 @@ def _sums(trace: Trace, weights: Array) -> Array:
     factors = jnp.repeat(jnp.swapaxes(weights, 1, 2), trace.positions, 1)[..., None]
     if inputs.shape[-1] < width:
         scaled = (factors * inputs[:, :, None]).reshape(envs, terms, count * inputs.shape[-1])
-        return outer_products(scaled, errors).reshape(envs, count, trace.size)
+        return sum_outer_products(scaled, errors).reshape(envs, count, trace.size)
     scaled = (factors * errors[:, :, None]).reshape(envs, terms, count * width)
-    outer = outer_products(inputs, scaled).reshape(envs, inputs.shape[-1], count, width)
+    outer = sum_outer_products(inputs, scaled).reshape(envs, inputs.shape[-1], count, width)
     return jnp.swapaxes(outer, 1, 2).reshape(envs, count, trace.size)
 
 

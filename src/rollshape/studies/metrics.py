@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isinf
 from typing import Any
 
 from rollshape.typed import check_types
@@ -15,8 +14,7 @@ LARGEST = 1e150  # magnitude of a metric: its square is finite
 
 def check_metric(value: Any, name: str) -> None:
     """Raise a ValueError if a value is no metric."""
-    if not isinstance(value, float) or isinf(value):  # most values are numbers: spare them the general check
-        check_types(value, Value, name)
+    check_types(value, Value, name)
     for item in value if isinstance(value, list) else [value]:
         if item is not None and abs(item) > LARGEST:
             raise ValueError(f"{name} is {item:g}, which is too large to compute with")

@@ -40,10 +40,10 @@ class Bench(NamedTuple):
     peers: dict[str, float]  # steps/s of other libraries at the same shape, where they are installed
 
 
-def gemm_rate() -> float:
-    """Return the FLOP/s of NumPy's float32 2048 × 2048 product, all cores, the better of two."""
-    a = np.full((SIDE, SIDE), 0.5, np.float32)
-    return 2 * SIDE**3 / min(_seconds(lambda: a @ a) for _ in range(2))
+def gemm_rate(side: int = SIDE, count: int = 2) -> float:
+    """Return the FLOP/s of NumPy's float32 product of square matrices, all cores, the best of a few."""
+    a = np.full((side, side), 0.5, np.float32)
+    return 2 * side**3 / min(_seconds(lambda: a @ a) for _ in range(count))
 
 
 def _seconds(action: Any) -> float:
