@@ -11,32 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from rollshape.agents.normalizer import Moments, scale_reward
-from rollshape.agents.policy import Policy
-from rollshape.algorithms.base import Rollout
-from rollshape.envs.functional import Episode, FunctionalEnv, start
+from rollshape.envs.functional import Episode, FunctionalEnv
 from rollshape.formatting import format_number
-from rollshape.gradients import gram
 from rollshape.gradients.intervals import Estimate, Floats, estimate_squared_norm, squared_norm
-from rollshape.gradients.scores import policy_rows
 from rollshape.gradients.variance import cluster_variance
 from rollshape.probes.documents import read_fields
 from rollshape.probes.plotting import BLUE, INTERVAL, ORANGE, bar_heights, probe_figure
+from rollshape.probes.quantities.phase_windows import (
+    Window,
+    phase_counts,
+    play_window,
+    reset_together,
+    run_phase_counts,
+    window_grams,
+)
 from rollshape.probes.quantities.quantity import Quantity
 from rollshape.probes.stationary import stationary_states
-from rollshape.probes.subject import Checkpoint, Estimator
+from rollshape.probes.subject import Checkpoint
 from rollshape.probes.text import CI, TextTable, format_cells, format_estimate
-from rollshape.quick_jit import quick_jit
-from rollshape.training.driver import histogram_entropy, phase_histogram
-from rollshape.training.rollout import collect_with_policy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,15 +89,6 @@ class ResetPhase:
         return cls(**{**document, **changes})
 
 
-class Window(NamedTuple):
-    """A rollout of T steps, [N, T, …]."""
-
-    observation: Array
-    action: Array
-    advantage: Array
-    steps: Array  # of the episode before the action
-
-
 def measure(context: ProbeContext) -> ResetPhase:
     context.on_progress("phases after a common reset")
     return measure_reset_phase(context.checkpoint, seed=context.seed, settled=context.settled)
@@ -122,7 +110,7 @@ def measure_reset_phase(
     if not isinstance(env, FunctionalEnv):
         reason = f"{checkpoint.spec.env} runs on the host, where the probe does not reset environments together"
         return ResetPhase(plan.num_envs, plan.num_steps, env.horizon, (), reason=reason)
-    play = partial(_play, env, checkpoint.estimator, plan.num_steps, policy, checkpoint.reward_moments)
+    play = partial(play_window, env, checkpoint.estimator, plan.num_steps, policy, checkpoint.reward_moments)
     keys = (jax.random.fold_in(jax.random.key(seed), i) for i in range(5))
     burn_key, reset_key, staggered_key, phase_key, run_key = keys
     settled = settled or stationary_states(env, policy, num_envs, burn_key, env.horizon)
@@ -132,48 +120,36 @@ def measure_reset_phase(
     selected = sorted({1 + i * updates // min(num_phases, updates) for i in range(min(num_phases, updates))})
 
     def windows() -> Iterator[tuple[int, Window]]:
-        episodes = _reset(env, num_envs, reset_key)
+        episodes = reset_together(env, num_envs, reset_key)
         for update in range(1, selected[-1] + 1):
             episodes, window = play(episodes, jax.random.fold_in(phase_key, update))
             if update in selected:
                 yield update, window
 
-    return compare_phases(checkpoint, windows(), staggered, run_histogram(play, checkpoint, num_envs, run_key))
-
-
-def run_histogram(play: Any, checkpoint: Checkpoint, num_envs: int, key: Array) -> tuple[Floats, float]:
-    """Return the histogram and entropy of the phases of the run's next rollout.
-
-    It is played in as many environments as the program has: the run's own, repeated.
-    """
-    count, states = checkpoint.plan.num_envs, checkpoint.episodes
-    if count <= num_envs:
-        states = jax.tree.map(lambda x: jax.device_put(np.resize(np.asarray(x), (num_envs, *x.shape[1:]))), states)
-    _, rollout = play(states, key)
-    return _histogram(np.asarray(rollout.steps)[:count], checkpoint.env.horizon)
+    return compare_phases(checkpoint, windows(), staggered, run_phase_counts(play, checkpoint, num_envs, run_key))
 
 
 def compare_phases(
     checkpoint: Checkpoint,
     windows: Iterable[tuple[int, Window]],
     staggered: Window,
-    run_histogram: tuple[Floats, float] | None,
+    run_phases: tuple[Floats, float] | None,
 ) -> ResetPhase:
     """Compare windows after a common reset, given with their updates, with a staggered one of as many environments."""
     plan, horizon, policy = checkpoint.plan, checkpoint.env.horizon, checkpoint.policy
     scale = len(staggered.steps) / plan.num_envs  # from the probe's environments to the run's
     grams, phases = [], []
     for update, window in windows:
-        rows, differences = (np.asarray(x, np.float64) for x in _grams(policy, window, staggered))
+        rows, differences = (np.asarray(x, np.float64) for x in window_grams(policy, window, staggered))
         grams.append(differences)
         variance = float(np.trace(rows) / len(rows) - squared_norm(rows)) / plan.num_envs
-        entropy = _histogram(window.steps, horizon)[1]
+        entropy = phase_counts(window.steps, horizon)[1]
         phases.append(
             Phase(update, (update - 1) * plan.num_steps, estimate_squared_norm(differences), variance, entropy)
         )
     between = estimate_squared_norm(np.mean(grams, axis=0))  # rows of all phases side by side are one row
     within = float(np.mean([phase.variance for phase in phases]))
-    total = cluster_variance(_grams(policy, staggered, staggered)[0], np.random.default_rng(0))[0]
+    total = cluster_variance(window_grams(policy, staggered, staggered)[0], np.random.default_rng(0))[0]
     return ResetPhase(
         num_envs=plan.num_envs,
         num_steps=plan.num_steps,
@@ -183,65 +159,14 @@ def compare_phases(
         within=within,
         staggered_variance=Estimate(*(scale * x for x in (total.value, total.low, total.high))),
         envs_of_balance=within * plan.num_envs / between.value if between.low > 0 else None,
-        staggered_histogram=_shares(_histogram(staggered.steps, horizon)[0]),
-        run_histogram=None if run_histogram is None else _shares(run_histogram[0]),
-        run_entropy=None if run_histogram is None else run_histogram[1],
+        staggered_histogram=_shares(phase_counts(staggered.steps, horizon)[0]),
+        run_histogram=None if run_phases is None else _shares(run_phases[0]),
+        run_entropy=None if run_phases is None else run_phases[1],
     )
-
-
-def _histogram(steps: Any, horizon: int) -> tuple[Floats, float]:
-    """Return the counts of the phases of steps [N, T], and their entropy."""
-    counts, entropy = _phases(steps, horizon)
-    return np.asarray(counts), float(entropy)
-
-
-@partial(quick_jit, static_argnums=1)
-def _phases(steps: Array, horizon: int) -> tuple[Array, Array]:
-    counts = phase_histogram(steps, horizon, steps >= 0)
-    return counts, histogram_entropy(counts)
-
-
-@partial(quick_jit, jit=eqx.filter_jit)
-def _reset(env: FunctionalEnv, num_envs: int, key: Array) -> Episode:
-    fresh: Episode = jax.vmap(partial(start, env))(jax.random.split(key, num_envs))
-    return fresh
 
 
 def _shares(counts: Floats) -> tuple[float, ...]:
     return tuple(float(x) for x in counts / counts.sum())
-
-
-@partial(quick_jit, jit=eqx.filter_jit)
-def _play(
-    env: FunctionalEnv, estimator: Estimator, num_steps: int, policy: Policy, reward_moments: Moments | None,
-    episodes: Episode, key: Array,
-) -> tuple[Episode, Window]:  # fmt: skip
-    """Play the next T steps."""
-    policy_key, env_key = jax.random.split(key)
-    episodes, rollout = collect_with_policy(env, policy, episodes, (policy_key, env_key), num_steps)
-    if reward_moments is not None:
-        rollout = rollout._replace(reward=scale_reward(reward_moments, rollout.reward))
-    return episodes, new_window(estimator, rollout)
-
-
-def new_window(estimator: Estimator, rollout: Rollout) -> Window:
-    """Return a rollout [T, N, …] as a window [N, T, …] with the run's own advantages."""
-    advantage = estimator.advantages(rollout)[0]
-    if estimator.centers_advantages:
-        advantage = advantage - advantage.mean()
-    columns = (rollout.observation, rollout.action, advantage, rollout.steps)
-    return Window(*(jnp.swapaxes(column, 0, 1) for column in columns))
-
-
-@partial(quick_jit, jit=eqx.filter_jit)
-def _grams(policy: Policy, window: Window, staggered: Window) -> tuple[Array, Array]:
-    """Return the Gram matrices [N, N] of the window's rows, and of these minus the staggered ones."""
-    rows, others = (
-        policy_rows(policy.network, policy.distribution, w.observation, w.action, w.advantage)
-        for w in (window, staggered)
-    )
-    row_gram, cross = gram.row_gram(rows), gram.row_gram(rows, others)
-    return row_gram, row_gram - cross - cross.T + gram.row_gram(others)
 
 
 def to_dict(probe: Probe) -> dict[str, Any]:
